@@ -42,19 +42,21 @@ enum hc_tensors_mode {
 enum hc_tensors_op {           /* an operation, and its tensors a, b -> out                                     */
     HC_CONVOLVE,               /* x, h -> y                                                                           */
     HC_GRADIENT_X,             /* gy, h -> gx:  gx[n] = sum over k of h[k] gy[n + k - from]                           */
-    HC_GRADIENT_H              /* gy, x -> gh:  gh[k] = sum over n of x[n] gy[n + k - from], and over the items and
+    HC_GRADIENT_H,             /* gy, x -> gh:  gh[k] = sum over n of x[n] gy[n + k - from], and over the items and
                                   channels that share the filter                                                      */
+    HC_GRADIENTS               /* gy, x, h -> gx, gh: both, faster on a GPU than one after the other, but not with an index
+                                  or packed sequences                                                                 */
 };
 
 enum hc_tensor_type { HC_FLOAT32, HC_BFLOAT16, HC_FLOAT16 };
 
-typedef struct hc_tensors {    /* sizes of a convolution, the same for all three operations; 0: the default           */
+typedef struct hc_tensors {    /* sizes of a convolution, the same for all operations; 0: the default                 */
     size_t size;               /* sizeof(hc_tensors), set by the caller                                               */
     const char *backend;       /* "cpu", "cuda", "cuda:1": the device whose memory the tensors are in        "cpu"   */
     int mode;                  /* enum hc_tensors_mode                                                     HC_FULL    */
     int n_threads;             /* on the CPU                                                          all processors  */
     int64_t n_batch, n_channels; /* those of x and y; the product is at most 2^36. 0: there is nothing to compute, and
-                                  HC_GRADIENT_H writes zeros                                                          */
+                                  HC_GRADIENT_H and HC_GRADIENTS write zeros to gh                                    */
     int64_t n_frames, n_taps;  /* 1 to 2^30                                                                           */
     int64_t h_batch, h_channels; /* 1: shared by all items (channels); else n_batch (n_channels)            1         */
     int64_t x_stride[2], h_stride[2], y_stride[2]; /* elements from an item to the next and from a channel to the next,
@@ -68,6 +70,8 @@ typedef struct hc_tensors {    /* sizes of a convolution, the same for all three
                                   frames of all sequences, and h_batch is 1 or n_sequences. Sequence i begins at
                                   hc_tensor_data.offsets[i], in y of HC_FULL i * (n_taps - 1) frames later.
                                                                                                      0: not packed    */
+    int64_t gx_stride[2], gh_stride[2]; /* of gx and gh of HC_GRADIENTS, where those above are of x and h. All four 0:
+                                  dense                                                                               */
 } hc_tensors;
 
 typedef struct hc_tensor_data { /* the memory of a run; pointers are to the device                                    */
@@ -87,6 +91,8 @@ typedef struct hc_tensor_data { /* the memory of a run; pointers are to the devi
     const int64_t *offsets;    /* with n_sequences, [n_sequences + 1]: 0, ascending, n_frames last. Sequence i of x
                                   has frames offsets[i] to offsets[i + 1] - 1, maybe none. Other offsets leave the
                                   result undefined, but nothing outside of the tensors is read or written             */
+    const void *c;             /* h of HC_GRADIENTS, whose b is x                                                     */
+    void *out_h;               /* gh of HC_GRADIENTS, whose out is gx                                                 */
 } hc_tensor_data;
 
 typedef struct hc_tensor_plan hc_tensor_plan; /* an operation on tensors of these sizes; it never changes             */

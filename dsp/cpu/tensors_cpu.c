@@ -169,14 +169,25 @@ static struct tensor_call call_of_sequence(const struct tensor_call *call, int64
     return one;
 }
 
-/* Writes the plan, which is a struct tensor_method. Of packed sequences only the mean length is known. */
-static int cpu_plan(const struct tensor_call *call, void *plan, size_t *bytes, struct reason *why)
+struct cpu_tensor_plan {
+    struct tensor_method method[2]; /* of HC_GRADIENTS: of the gradient of x, then of that of h */
+};
+
+/* Of packed sequences only the mean length is known. */
+static int cpu_plan(const struct tensor_call *call, void *to, size_t *bytes, struct reason *why)
 {
     (void)why;
+    struct cpu_tensor_plan *plan = to;
     struct tensor_call one = *call;
     if (call->x.packed > 0) one = call_of_sequence(call, call->x.packed / call->x.batch);
-    *(struct tensor_method *)plan = method_choose(&one);
     *bytes = 0;
+    if (call->op == HC_GRADIENTS)
+        for (int i = 0; i < 2; i++) {
+            struct tensor_call part = tensor_part(&one, HC_GRADIENT_X + i);
+            plan->method[i] = method_choose(&part);
+        }
+    else
+        plan->method[0] = method_choose(&one);
     return HC_OK;
 }
 
@@ -194,9 +205,9 @@ static int tensor_threads(const struct tensor_call *call, const struct tensor_me
     return max > 1 ? (int)max : 1;
 }
 
-static int cpu_run(const struct tensor_call *call, const void *plan, const hc_tensor_data *data, struct reason *why)
+static int method_run(const struct tensor_call *call, const struct tensor_method *method, const hc_tensor_data *data,
+                      struct reason *why)
 {
-    const struct tensor_method method = *(const struct tensor_method *)plan;
     struct tensor_call longest = *call;
     if (call->x.packed > 0) {
         int64_t frames = 0;
@@ -205,14 +216,27 @@ static int cpu_run(const struct tensor_call *call, const void *plan, const hc_te
         longest = call_of_sequence(call, frames);
     }
     struct tensor_work work = {.call = &longest, .data = data, .simd = simd_choose()};
-    work.pool = thread_pool_open(tensor_threads(&longest, &method));
-    if (method.size > 0) work.fft = tables_of(method.size);
+    work.pool = thread_pool_open(tensor_threads(&longest, method));
+    if (method->size > 0) work.fft = tables_of(method->size);
     unsigned denormals = denormals_off();
-    bool ok = work.pool && (method.size == 0 || work.fft);
+    bool ok = work.pool && (method->size == 0 || work.fft);
     if (ok) ok = call->op == HC_GRADIENT_H ? tensor_gradient_run(&work) : tensor_filter_run(&work);
     denormals_restore(denormals);
     thread_pool_close(work.pool);
     return ok ? HC_OK : fail(HC_ENOMEM, why, "cpu: no memory to convolve with; lower n_threads or n_taps");
 }
 
-const struct tensor_backend tensors_cpu = {sizeof(struct tensor_method), cpu_plan, cpu_run};
+static int cpu_run(const struct tensor_call *call, const void *of, const hc_tensor_data *data, struct reason *why)
+{
+    const struct cpu_tensor_plan *plan = of;
+    if (call->op != HC_GRADIENTS) return method_run(call, &plan->method[0], data, why);
+    int error = HC_OK;
+    for (int i = 0; i < 2 && !error; i++) {
+        struct tensor_call part = tensor_part(call, HC_GRADIENT_X + i);
+        hc_tensor_data part_data = tensor_part_data(data, HC_GRADIENT_X + i);
+        error = method_run(&part, &plan->method[i], &part_data, why);
+    }
+    return error;
+}
+
+const struct tensor_backend tensors_cpu = {sizeof(struct cpu_tensor_plan), cpu_plan, cpu_run};

@@ -35,7 +35,7 @@ static inline int tensor_element(const struct tensor_rows *rows) { return rows->
 
 /* A checked call: sizes are 1 or more, strides are set. Packed sequences are the items of x and y. For HC_GRADIENT_H, x
  * and y may have no rows (batch or channels is 0). Then `plan` is not called, `run` has no workspace, a and b may be
- * NULL, and out becomes zeros. */
+ * NULL, and out becomes zeros. HC_GRADIENTS without rows comes as HC_GRADIENT_H. */
 struct tensor_call {
     int op;                 /* enum hc_tensors_op */
     int device;
@@ -43,10 +43,29 @@ struct tensor_call {
     int64_t from;           /* the first frame of y in the full convolution */
     struct tensor_rows x, h, y; /* h: a filter for each group of rows */
     struct tensor_rows bank; /* h as it lies in memory: [filters][1][taps] with an index, else h */
+    struct tensor_rows gx, gh; /* HC_GRADIENTS; gh: of the bank */
     bool has_index;         /* data->index has the number of each group's filter */
     const int64_t *lengths; /* [filters of the bank] in device memory, read by a run; or NULL */
     size_t limit;           /* max. bytes of workspace */
 };
+
+/* HC_GRADIENT_X or HC_GRADIENT_H as a part of a call of HC_GRADIENTS. */
+static inline struct tensor_call tensor_part(const struct tensor_call *both, int op)
+{
+    struct tensor_call call = *both;
+    call.op = op;
+    if (op == HC_GRADIENT_X) call.x = both->gx;
+    else call.bank = both->gh;
+    if (!call.has_index) call.h = call.bank;
+    return call;
+}
+static inline hc_tensor_data tensor_part_data(const hc_tensor_data *both, int op)
+{
+    hc_tensor_data data = *both;
+    if (op == HC_GRADIENT_X) data.b = both->c;
+    else data.out = both->out_h;
+    return data;
+}
 
 struct tensor_backend {
     size_t plan_size; /* bytes of a plan; a plan needs no cleanup */

@@ -179,8 +179,9 @@ static int device_find(const hc_tensors *t, const struct tensor_backend **tensor
 static const struct tensor_backend *call_make(const hc_tensors *t, int op, struct tensor_call *call, int *error,
                                               struct reason *why)
 {
-    if (op != HC_CONVOLVE && op != HC_GRADIENT_X && op != HC_GRADIENT_H) {
-        *error = fail(HC_EINVAL, why, "operation %d is unknown; use HC_CONVOLVE, HC_GRADIENT_X or HC_GRADIENT_H", op);
+    if (op < HC_CONVOLVE || op > HC_GRADIENTS) {
+        *error =
+            fail(HC_EINVAL, why, "operation %d is unknown; use one of enum hc_tensors_op, 0 to %d", op, HC_GRADIENTS);
         return NULL;
     }
     int64_t h_batch = t->h_batch ? t->h_batch : 1, h_channels = t->h_channels ? t->h_channels : 1, frames;
@@ -198,15 +199,22 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
     strides_set(&call->bank, t->h_stride, dense);
     if (!call->has_index) call->h = call->bank;
     strides_set(&call->y, t->y_stride, dense);
+    call->gx = call->x;
+    call->gh = call->bank;
+    dense = !t->gx_stride[0] && !t->gx_stride[1] && !t->gh_stride[0] && !t->gh_stride[1];
+    strides_set(&call->gx, t->gx_stride, dense);
+    strides_set(&call->gh, t->gh_stride, dense);
     *error = strides_check(&call->x, "x", op == HC_GRADIENT_X, why);
     if (!*error) *error = strides_check(&call->bank, "h", op == HC_GRADIENT_H, why);
     if (!*error) *error = strides_check(&call->y, "y", op == HC_CONVOLVE, why);
+    if (!*error && op == HC_GRADIENTS) *error = strides_check(&call->gx, "gx", true, why);
+    if (!*error && op == HC_GRADIENTS) *error = strides_check(&call->gh, "gh", true, why);
     if (*error) return NULL;
     double quarter = (rows_bytes(&call->x) + rows_bytes(&call->bank) + rows_bytes(&call->y)) / 4;
     call->limit = quarter > MIN_LIMIT ? (size_t)quarter : MIN_LIMIT;
     if (t->n_sequences) {
-        call->x.batch = call->y.batch = t->n_sequences;
-        call->x.packed = call->y.packed = t->n_frames;
+        call->x.batch = call->y.batch = call->gx.batch = t->n_sequences;
+        call->x.packed = call->y.packed = call->gx.packed = t->n_frames;
         call->y.gap = t->mode == HC_FULL ? t->n_taps - 1 : 0;
     }
     const struct tensor_backend *tensors = NULL;
@@ -247,11 +255,16 @@ int hc_tensor_plan_open(const hc_tensors *given, int op, hc_tensor_plan **plan, 
     return error;
 }
 
-/* Returns what is wrong with the pointers of a run that has rows; NULL: nothing. */
-static const char *missing_in(const struct tensor_call *call, const hc_tensor_data *data)
+/* Returns what is wrong with the pointers of a run; NULL: nothing. */
+static const char *missing_in(const struct tensor_call *call, bool has_rows, const hc_tensor_data *data)
 {
+    bool both = call->op == HC_GRADIENTS;
+    if (both && !data->out_h) return "out_h is NULL; pass a tensor";
+    if ((has_rows || !both) && !data->out) return "out is NULL; pass a tensor";
+    if (!has_rows) return NULL;
     if (!data->a) return "a is NULL; pass a tensor";
     if (!data->b) return "b is NULL; pass a tensor";
+    if (both && !data->c) return "c is NULL; pass a tensor";
     if (call->has_index && !data->index) return "index is NULL; pass one, or set n_filters to 0";
     if (!call->has_index && data->index) return "index is given, but n_filters is 0; set n_filters, too";
     if (call->x.packed && !data->offsets) return "offsets is NULL; pass those of n_sequences sequences";
@@ -266,12 +279,16 @@ int hc_tensor_plan_run(const hc_tensor_plan *p, const hc_tensor_data *given, cha
     if (!given) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: data is NULL; pass the tensors");
     int error = struct_copy(given, &data, sizeof data, "hc_tensor_data", REASON(why, cap));
     if (error) return error;
-    if (!p->has_rows && p->call.op != HC_GRADIENT_H) return HC_OK;
-    if (!data.out) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: out is NULL; pass a tensor");
-    const char *missing = p->has_rows ? missing_in(&p->call, &data) : NULL;
-    if (missing) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s", missing);
     struct tensor_call call = p->call;
     call.lengths = data.lengths;
+    bool both = call.op == HC_GRADIENTS;
+    if (!p->has_rows && call.op != HC_GRADIENT_H && !both) return HC_OK;
+    const char *missing = missing_in(&call, p->has_rows, &data);
+    if (missing) return fail(HC_EINVAL, REASON(why, cap), "hc_tensor_plan_run: %s", missing);
+    if (both && !p->has_rows) {
+        call = tensor_part(&call, HC_GRADIENT_H);
+        data = tensor_part_data(&data, HC_GRADIENT_H);
+    }
     return p->backend->run(&call, p->state, &data, REASON(why, cap));
 }
 

@@ -1,57 +1,77 @@
-/* fused_gradient - the gradient of filters (fused_kernels.h). A team transforms the windows of x and of gy of one
- * filter, adds up their products, and transforms the sum back once.
+/* fused_gradient - the gradient of filters, alone or with that of x (fused_kernels.h). A team transforms the windows of
+ * x and of gy of one filter, adds up their products, and transforms the sum back once. The spectrum of gy times that of
+ * the filter, transformed back, is a window of gx.
  *
- * cost     a task: the transforms of a window of x and of one of gy, 6 N log2(N) FMA
+ * cost     a task: the transforms of a window of x and of one of gy, 6 N log2(N) FMA; with gx 9 N log2(N)
  */
 #include "fused_kernels.h"
 #include "fused_sizes.cuh"
 
-/* Three blocks would spill registers before sm_80, on sm_86 and sm_89, whose shared memory holds one of them, and for
- * LISTED. */
-static constexpr int min_blocks(int log_n, kernel_kind kind, int blocks)
+/* More blocks would spill registers before sm_90, and for LISTED. Three blocks of 2^9 or 2^10 points fit sm_80, but not
+ * the shared memory of the others. */
+static constexpr int min_blocks(int log_n, kernel_kind kind, bool both, int blocks)
 {
     if ((log_n == 9 || log_n == 10) && kind == LISTED) return 2;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 && __CUDA_ARCH__ != 800
-    if (log_n == 9 || log_n == 10) return 2;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    if (log_n == 11 && both) return 3;
+    if ((log_n == 9 || log_n == 10) && __CUDA_ARCH__ != 800) return 2;
 #endif
-    (void)log_n;
+    (void)log_n, (void)kind, (void)both;
     return blocks;
 }
 
 /* The windows of x and of gy whose spectra are multiplied. */
-struct window_pair { window_position x, gy; };
+template <bool BOTH> struct window_pair {
+    window_position x, gy;
+};
+template <> struct window_pair<true> {
+    window_position x, gy;
+    int64_t gx; /* element of gx that is point 0 */
+    int filter; /* index of the spectrum */
+};
 
-template <int LOG_N> struct gradient_size : team_size<LOG_N> {
+/* BOTH: both gradients. */
+template <int LOG_N, bool BOTH> struct gradient_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
     /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
     static constexpr bool IS_SMALL = LOG_N <= 12;
     /* With 32 points a thread, no registers are left for a prefetch. From 2^13 points on, a prefetch would also evict
      * spectra and sums from the L2 cache. */
     static constexpr bool HAS_PREFETCH = team::E == 16;
-    static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? 3 : LOG_N == 11 ? 4 : LOG_N <= 13 ? 2 : 1;
+    using pair = window_pair<BOTH>;
+    static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? BOTH ? 2 : 3 : LOG_N == 11 ? 4 : LOG_N <= 13 ? 2 : 1;
     static constexpr size_t POSITIONS_AT = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES,
-                            WITHOUT_SPECTRA = POSITIONS_AT + team::TEAMS * team::POSITIONS * sizeof(window_pair),
+                            WITHOUT_SPECTRA = POSITIONS_AT + team::TEAMS * team::POSITIONS * sizeof(pair),
                             BYTES = WITHOUT_SPECTRA + (IS_SMALL ? team::TEAMS * team::N * sizeof(float2) : 0),
                             STASH_BYTES = IS_SMALL ? 0 : 2 * team::N * sizeof(float2); /* device memory of a team */
 };
 
+template <int LOG_N> using gradient_h_size = gradient_size<LOG_N, false>;
+template <int LOG_N> using gradients_size = gradient_size<LOG_N, true>;
+
 template <class S>
-static __device__ window_pair pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task, bool is_task)
+static __device__ typename S::pair pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task, bool is_task)
 {
-    if (!is_task) return window_pair{};
+    typename S::pair pair = {};
+    if (!is_task) return pair;
     const unsigned row = task / (unsigned)p.n_windows;
     const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop, gy_start = start + p.gy_first;
     const row_position at = position_of(p.groups, group, row);
-    return window_pair{window_of(p.x, at, start, start + p.hop, 2 * S::N),
-                       window_of(p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N)};
+    pair.x = window_of(p.x, at, start, start + p.hop, 2 * S::N);
+    pair.gy = window_of(p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
+    if constexpr (std::is_same_v<typename S::pair, window_pair<true>>) {
+        pair.gx = at.batch * p.gx.stride[0] + at.channel * p.gx.stride[1] + start;
+        pair.filter = (int)group - p.groups.first;
+    }
+    return pair;
 }
 
 /* The same for filters by index and packed sequences. n_windows: those of a row. */
 template <class S>
-static __device__ window_pair listed_pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task,
-                                                  bool is_task, unsigned n_windows)
+static __device__ typename S::pair listed_pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task,
+                                                       bool is_task, unsigned n_windows)
 {
-    if (!is_task) return window_pair{};
+    if (!is_task) return {};
     const unsigned row = task / n_windows;
     row_position at = position_of(p.groups, group, row);
     fused_rows x = p.x, gy = p.gy;
@@ -61,13 +81,13 @@ static __device__ window_pair listed_pair_of_task(const fused_gradient_h &p, uns
         at.channel = (int)(p.groups.h_channels == 1 ? row : group % (unsigned)p.groups.h_channels);
         at.batch = 0;
         w.item = (int)(group / (unsigned)p.groups.h_channels);
-        if (p.groups.h_batch == 1 && !item_window_of(p.groups, p.hop, task - row * n_windows, &w)) return window_pair{};
+        if (p.groups.h_batch == 1 && !item_window_of(p.groups, p.hop, task - row * n_windows, &w)) return {};
         x = rows_of_item(p.groups, p.x, w.item, &x_begin);
         gy = rows_of_item(p.groups, p.gy, w.item, &gy_begin);
     }
     const int64_t gy_start = w.start + p.gy_first;
-    window_pair pair = {window_of(x, at, w.start, w.start + p.hop, 2 * S::N),
-                        window_of(gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N)};
+    typename S::pair pair = {window_of(x, at, w.start, w.start + p.hop, 2 * S::N),
+                             window_of(gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N)};
     pair.x.at += x_begin;
     pair.gy.at += gy_begin;
     return pair;
@@ -121,18 +141,18 @@ static __device__ task_counts listed_tasks(const fused_gradient_h &p, const grad
                        (n_windows * rows + (unsigned)p.n_slices - 1) / (unsigned)p.n_slices};
 }
 
-template <int LOG_N, kernel_kind KIND, bool HALF>
-static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS,
-                                         min_blocks(LOG_N, KIND, gradient_size<LOG_N>::BLOCKS))
+template <int LOG_N, kernel_kind KIND, bool HALF, bool BOTH>
+static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
+                                         min_blocks(LOG_N, KIND, BOTH, gradient_size<LOG_N, BOTH>::BLOCKS))
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice)
 {
     extern __shared__ float4 shared[];
-    using S = gradient_size<LOG_N>;
+    using S = gradient_size<LOG_N, BOTH>;
     constexpr bool REAL = KIND == REAL_ROWS;
     auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
-    window_pair *pairs = shared_at<window_pair>(shared, S::POSITIONS_AT) + team * S::POSITIONS;
+    auto *pairs = shared_at<typename S::pair>(shared, S::POSITIONS_AT) + team * S::POSITIONS;
     /* Each thread reads and writes only its own elements. */
     float2 *spectrum = t + (S::IS_SMALL ? shared_at<float2>(shared, S::WITHOUT_SPECTRA) + team * S::N
                                         : p.stash + ((size_t)blockIdx.x * S::TEAMS + team) * 2 * S::N);
@@ -163,7 +183,7 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS,
             const unsigned later = k + (unsigned)t, task = unit.slice * of_slice + later;
             S::team_sync();
             if (t < S::POSITIONS) {
-                if (KIND == LISTED)
+                if constexpr (KIND == LISTED)
                     pairs[t] = listed_pair_of_task<S>(
                         p, unit.group, task, unit.exists && later < of_slice && task < tasks, counts.n_windows);
                 else
@@ -172,7 +192,7 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS,
             }
             S::team_sync();
         }
-        const window_pair &pair = pairs[i];
+        const auto &pair = pairs[i];
         if (KIND == LISTED && is_warp_idle<S>(team, [&](int other) {
                 const window_position &x = (pairs + (other - team) * S::POSITIONS)[i].x;
                 return x.first >= x.last;
@@ -180,7 +200,7 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS,
             continue;
         load<S, REAL>(r, window_at<HALF>(p.x_data, p.x, pair.x), again(t));
         if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at<HALF>(p.gy_data, p.gy, pair.gy), t);
-        S::team_sync();
+        if (!BOTH) S::team_sync();
         S::template forward<REAL>(s, f, again(t), r);
 #pragma unroll
         for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
@@ -200,7 +220,15 @@ static __global__ void __launch_bounds__(gradient_size<LOG_N>::THREADS,
                 sums[m * S::T] = make_float2(before.x + z.x, before.y + z.y);
             }
         }
+        if constexpr (BOTH) {
+            const float2 *h = p.spectra + (size_t)pair.filter * S::N + t;
+#pragma unroll
+            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
+            S::inverse(s, f, t, r);
+            store<S, REAL>(p.gx_data, pair.gx, HALF ? p.gx.type : HC_FLOAT32, 0, pair.x.last, 1.0f, r, again(t));
+        }
     }
+    if (BOTH) S::team_sync();
 #pragma unroll
     for (int m = 0; m < S::E; m++) r[m] = S::IS_SMALL ? sum[S::IS_SMALL * m] : sums[m * S::T];
     S::inverse(s, f, t, r);
@@ -266,28 +294,45 @@ static __global__ void __launch_bounds__(256) bank_sum_kernel(fused_gradient_h p
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
+template <int LOG_N, bool BOTH> static cudaError_t kernels_allow(const struct fused_device *device)
+{
+    return shared_allow(device, gradient_size<LOG_N, BOTH>::BYTES, gradient_h_kernel<LOG_N, WHOLE, false, BOTH>,
+                        gradient_h_kernel<LOG_N, WHOLE, true, BOTH>, gradient_h_kernel<LOG_N, REAL_ROWS, false, BOTH>,
+                        gradient_h_kernel<LOG_N, REAL_ROWS, true, BOTH>);
+}
+
 cudaError_t fused_gradient_h_load(const struct fused_device *device)
 {
-    return with_every_size<gradient_size>([&](auto s) {
+    return with_every_size<gradient_h_size>([&](auto s) {
         using S = decltype(s);
-        return shared_allow(device, S::BYTES, gradient_h_kernel<S::LOG_N, WHOLE, false>,
-                            gradient_h_kernel<S::LOG_N, WHOLE, true>, gradient_h_kernel<S::LOG_N, REAL_ROWS, false>,
-                            gradient_h_kernel<S::LOG_N, REAL_ROWS, true>, gradient_h_kernel<S::LOG_N, LISTED, true>);
+        cudaError_t status = kernels_allow<S::LOG_N, false>(device);
+        if (!status) status = shared_allow(device, S::BYTES, gradient_h_kernel<S::LOG_N, LISTED, true, false>);
+        if constexpr (S::IS_SMALL)
+            if (!status) status = kernels_allow<S::LOG_N, true>(device);
+        return status;
     });
+}
+
+template <class S> static int teams_of(const struct fused_device *device)
+{
+    const int fitting = (int)((size_t)device->shared_bytes / S::BYTES);
+    return device->n_sm * S::TEAMS * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
 }
 
 int fused_gradient_h_teams(const struct fused_device *device, int log2_n)
 {
-    return with_size<gradient_size>(log2_n, [&](auto s) {
-        using S = decltype(s);
-        const int fitting = (int)((size_t)device->shared_bytes / S::BYTES);
-        return device->n_sm * S::TEAMS * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
-    });
+    return with_size<gradient_h_size>(log2_n, [&](auto s) { return teams_of<decltype(s)>(device); });
+}
+
+int fused_gradients_teams(const struct fused_device *device, int log2_n)
+{
+    return with_size<gradients_size>(log2_n,
+                                     [&](auto s) { return decltype(s)::IS_SMALL ? teams_of<decltype(s)>(device) : 0; });
 }
 
 size_t fused_gradient_h_stash(int log2_n, int64_t n_units)
 {
-    return with_size<gradient_size>(log2_n, [&](auto s) {
+    return with_size<gradient_h_size>(log2_n, [&](auto s) {
         using S = decltype(s);
         return ceil_div(n_units, S::TEAMS) * S::TEAMS * S::STASH_BYTES;
     });
@@ -305,15 +350,22 @@ cudaError_t fused_bank_sum_launch(const struct fused_gradient_h *p, cudaStream_t
 
 cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gradient_h *p, cudaStream_t stream)
 {
-    return with_size<gradient_size>(log2_n, [&](auto s) {
+    return with_size<gradient_h_size>(log2_n, [&](auto s) {
         using S = decltype(s);
         const unsigned tasks = (unsigned)(rows_of_group(p->groups) * p->n_windows);
         const unsigned blocks = ceil_div((int64_t)p->groups.n * p->n_slices, S::TEAMS);
         const unsigned of_slice = ceil_div(tasks, p->n_slices);
         const kernel_kind kind = kind_of(p->groups, real);
-        const cudaError_t status = with_kind(kind, is_half(p->x, p->gy, p->out), [&](auto a_kind, auto half) {
-            const auto kernel = gradient_h_kernel<S::LOG_N, a_kind.value, half.value>;
-            kernel<<<blocks, S::THREADS, S::BYTES, stream>>>(*p, tasks, of_slice);
+        const bool has_half = is_half(p->x, p->gy, p->out, p->spectra ? p->gx : p->x);
+        const cudaError_t status = with_kind(kind, has_half, [&](auto a_kind, auto half) {
+            auto kernel = gradient_h_kernel<S::LOG_N, a_kind.value, half.value, false>;
+            size_t bytes = S::BYTES;
+            if constexpr (S::IS_SMALL && a_kind.value != LISTED)
+                if (p->spectra) {
+                    kernel = gradient_h_kernel<S::LOG_N, a_kind.value, half.value, true>;
+                    bytes = gradients_size<S::LOG_N>::BYTES;
+                }
+            kernel<<<blocks, S::THREADS, bytes, stream>>>(*p, tasks, of_slice);
             return cudaGetLastError();
         });
         if (!status && p->groups.index) return fused_bank_sum_launch(p, stream);

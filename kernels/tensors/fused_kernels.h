@@ -71,6 +71,9 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     float *partial;           /* [n_slices][groups.n][out.frames]; unused if n_slices is 1 and there is no index */
     bool add;                 /* with an index: add to gh, of HC_FLOAT32, instead of writing it */
     float2 *stash;            /* fused_gradient_h_stash() bytes; unused if that is 0 */
+    struct fused_rows gx;     /* with spectra: the gradient of x, too */
+    void *gx_data;
+    const float2 *spectra;    /* [groups.n][N], conjugate, from fused_spectra_launch; NULL: only gh */
 };
 
 struct fused_device {
@@ -85,6 +88,7 @@ cudaError_t fused_gradient_h_load(const struct fused_device *device); /* called 
  * fused_gradient_h_teams: for the gradient of h. */
 int fused_teams(const struct fused_device *device, int log2_n);
 int fused_gradient_h_teams(const struct fused_device *device, int log2_n);
+int fused_gradients_teams(const struct fused_device *device, int log2_n); /* for both gradients */
 cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cudaStream_t stream);
 /* Convolves all windows. real: the last N points of each window are outside of x, and out_end <= N. */
 cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n, bool real,

@@ -59,7 +59,7 @@ static inline int64_t rows_of_filter(const struct tensor_call *c)
 static inline bool holds_row(const struct tensor_call *c, int64_t points)
 {
     return c->from + c->y.frames <= points && c->x.frames + c->h.frames - 1 <= points + c->from &&
-           (c->op != HC_GRADIENT_H || c->h.frames <= points);
+           (c->op < HC_GRADIENT_H || c->h.frames <= points);
 }
 
 /* The cycles of a window of 2^log2_n complex points if its team runs alone, measured on an H200. */

@@ -3,6 +3,7 @@
  *
  *   workspace, convolve and gradient x   [spectra of a chunk of filters]
  *   workspace, gradient h                [stash] [partial sums]
+ *   workspace, both gradients            [partial sums] [spectra of a chunk of filters]
  *
  * If the workspace is too small for all filters, they are processed in chunks, one after the other. Filters too long
  * for one kernel have a separate plan and workspace (long_plan.h, long_rows.cu).
@@ -79,7 +80,9 @@ struct tensor_plan {
     int n_groups;            /* filters of a chunk                                                                   */
     bool by_bank;            /* with an index: a spectrum for each filter of the bank, not for each that rows use    */
     int n_slices;            /* slices of the gradient of h                                                          */
-    size_t stash, bytes;     /* bytes of the workspace's stash; of the whole workspace                               */
+    size_t stash, partial;   /* bytes of the workspace's stash and partial sums                                      */
+    size_t bytes;            /* bytes of the workspace                                                               */
+    double cycles;           /* estimated                                                                            */
     bool is_long;            /* `longer` is the plan, and `bytes` its workspace; the other fields are unused         */
     struct long_plan longer;
 };
@@ -95,6 +98,17 @@ static double cycles(const struct fused_device *device, int log2_n, int teams, d
     return full > alone ? full : alone;
 }
 
+static int teams_of_op(int op, const struct fused_device *device, int log2_n)
+{
+    return op == HC_GRADIENTS    ? fused_gradients_teams(device, log2_n)
+           : op == HC_GRADIENT_H ? fused_gradient_h_teams(device, log2_n)
+                                 : fused_teams(device, log2_n);
+}
+
+/* The cycles of the windows of both gradients relative to those of one: three transforms of a window instead of two. */
+static const double gradients_factor = 1.5;
+
+/* For HC_GRADIENTS, log2_n is 0 if no kernel computes both. */
 static int tensor_plan_make(const struct tensor_call *c, const struct fused_device *device, struct tensor_plan *plan,
                             struct reason *why)
 {
@@ -109,7 +123,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
                     "cuda: %lld filters of %lld rows each are too many; split the batch, so that both are at most %d",
                     (long long)filters, (long long)rows, INT_MAX);
     for (int log2_n = FUSED_MIN; log2_n <= FUSED_UP_TO; log2_n++) {
-        const int teams = c->op == HC_GRADIENT_H ? fused_gradient_h_teams(device, log2_n) : fused_teams(device, log2_n);
+        const int teams = teams_of_op(c->op, device, log2_n);
         const int64_t points = (int64_t)2 << log2_n;
         const int64_t frames = c->op == HC_CONVOLVE ? c->y.frames : c->x.frames;
         const bool is_single = holds_row(c, points);
@@ -118,7 +132,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         const int64_t windows = is_single && !c->x.packed ? 1 : windows_in(c, frames, hop);
         const double all = windows_in_all(c, windows);
         if ((c->x.packed ? all : (double)windows * (double)rows) > MAX_WINDOWS) continue;
-        const double time = cycles(device, log2_n, teams, all);
+        const double time = cycles(device, log2_n, teams, all) * (c->op == HC_GRADIENTS ? gradients_factor : 1);
         if (plan->log2_n && time >= best) continue;
         best = time;
         plan->log2_n = log2_n;
@@ -126,9 +140,13 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         plan->hop = hop;
         plan->n_windows = windows;
     }
-    if (long_plan_make(c, device, &plan->longer) && (!plan->log2_n || plan->longer.cycles < best)) {
+    plan->cycles = best;
+    if (c->op == HC_GRADIENTS && !plan->log2_n) return HC_OK;
+    if (c->op != HC_GRADIENTS && long_plan_make(c, device, &plan->longer) &&
+        (!plan->log2_n || plan->longer.cycles < best)) {
         plan->is_long = true;
         plan->bytes = plan->longer.bytes;
+        plan->cycles = plan->longer.cycles;
         return HC_OK;
     }
     if (!plan->log2_n && c->op == HC_GRADIENT_H && c->has_index && c->h.type != HC_FLOAT32)
@@ -145,8 +163,8 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     const size_t spectrum = sizeof(float2) << plan->log2_n;
     int64_t groups = min_of(filters, MAX_GROUPS);
     if (!c->x.packed) groups = min_of(groups, MAX_WINDOWS / (rows * plan->n_windows));
-    if (c->op == HC_GRADIENT_H) {
-        const int teams = fused_gradient_h_teams(device, plan->log2_n);
+    if (c->op >= HC_GRADIENT_H) {
+        const int teams = teams_of_op(c->op, device, plan->log2_n);
         const int64_t tasks = c->x.packed ? plan->n_windows * c->x.channels : rows * plan->n_windows; /* max. */
         int64_t slices = min_of(tasks, max_of(1, teams / groups)); /* slices that all run at once */
         slices = ceil_div(tasks, ceil_div(tasks, slices));      /* fewer slices, if not slower */
@@ -154,9 +172,10 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         for (;;) {
             plan->n_slices = (int)slices;
             plan->n_groups = (int)groups;
-            plan->stash = aligned(fused_gradient_h_stash(plan->log2_n, groups * slices));
-            const bool has_partial = slices > 1 || c->has_index;
-            plan->bytes = plan->stash + (has_partial ? aligned(partial * (size_t)(slices * groups)) : 0);
+            if (c->op == HC_GRADIENT_H) plan->stash = aligned(fused_gradient_h_stash(plan->log2_n, groups * slices));
+            plan->partial = slices > 1 || c->has_index ? aligned(partial * (size_t)(slices * groups)) : 0;
+            plan->bytes = plan->stash + plan->partial;
+            if (c->op == HC_GRADIENTS) plan->bytes += (size_t)groups * spectrum;
             if (plan->bytes <= c->limit || (slices == 1 && groups == 1)) break;
             if (slices > 1) slices /= 2;
             else groups = (groups + 1) / 2;
@@ -169,6 +188,29 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         plan->n_groups = groups < 1 ? 1 : (int)groups;
         plan->bytes = aligned((size_t)(plan->by_bank ? c->bank.batch : plan->n_groups) * spectrum);
     }
+    return HC_OK;
+}
+
+/* A plan of HC_GRADIENTS is one plan for both, or a plan for each, which run one after the other: always so with an
+ * index and for packed sequences. */
+struct tensor_plans {
+    struct tensor_plan first, gradient_h;
+    bool is_pair;
+    size_t bytes; /* of the workspace */
+};
+
+static int tensor_plans_make(const struct tensor_call *c, const struct fused_device *device, struct tensor_plans *plans,
+                             struct reason *why)
+{
+    struct tensor_plan both;
+    const struct tensor_call x = tensor_part(c, HC_GRADIENT_X), h = tensor_part(c, HC_GRADIENT_H);
+    PASS(tensor_plan_make(&x, device, &plans->first, why));
+    PASS(tensor_plan_make(&h, device, &plans->gradient_h, why));
+    plans->is_pair = true;
+    if (c->has_index || c->x.packed) return HC_OK;
+    PASS(tensor_plan_make(c, device, &both, why));
+    plans->is_pair = !both.log2_n || both.cycles > plans->first.cycles + plans->gradient_h.cycles;
+    if (!plans->is_pair) plans->first = both;
     return HC_OK;
 }
 
@@ -209,14 +251,16 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
     return HC_OK;
 }
 
+/* HC_GRADIENT_H or HC_GRADIENTS. */
 static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, const struct tensor_plan *plan,
                           struct fused_groups groups, struct reason *why)
 {
+    const bool is_both = c->op == HC_GRADIENTS;
     struct fused_gradient_h p = {};
     p.groups = groups;
     p.x = rows_of(&c->x);
     p.gy = rows_of(&c->y);
-    p.out = rows_of(&c->bank);
+    p.out = rows_of(is_both ? &c->gh : &c->bank);
     p.add = groups.first > 0;
     p.gy_data = d->a;
     p.x_data = d->b;
@@ -225,11 +269,19 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
     p.gy_first = -c->from;
     p.n_slices = plan->n_slices;
     p.lengths = c->lengths;
-    p.gh = d->out;
+    p.gh = is_both ? d->out_h : d->out;
     p.stash = (float2 *)d->workspace;
     p.partial = (float *)((char *)d->workspace + plan->stash);
     const int64_t n = (int64_t)1 << plan->log2_n;
     const bool is_real = plan->is_single && c->from + c->y.frames <= n && c->x.frames <= n && c->h.frames <= n;
+    if (is_both) {
+        float2 *spectra = (float2 *)((char *)d->workspace + plan->partial);
+        struct fused_spectra filters = {groups, rows_of(&c->h), d->c, c->lengths, true, spectra};
+        TRY(fused_spectra_launch(plan->log2_n, &filters, (cudaStream_t)d->stream), "the spectra of filters");
+        p.gx = rows_of(&c->gx);
+        p.gx_data = d->out;
+        p.spectra = spectra;
+    }
     TRY(fused_gradient_h_launch(plan->log2_n, is_real, &p, (cudaStream_t)d->stream), "a gradient of filters");
     return HC_OK;
 }
@@ -266,27 +318,44 @@ static int cuda_tensors_plan(const struct tensor_call *c, void *to, size_t *byte
     device_scope scope(c->device);
     TRY(scope.status, "cudaSetDevice(%d)", c->device);
     const struct fused_device *device = NULL;
-    struct tensor_plan *plan = (struct tensor_plan *)to;
+    struct tensor_plans *plans = (struct tensor_plans *)to;
     PASS(device_properties(c->device, &device, why));
-    PASS(tensor_plan_make(c, device, plan, why));
-    plan->device = device;
-    *bytes = plan->bytes;
+    if (c->op == HC_GRADIENTS)
+        PASS(tensor_plans_make(c, device, plans, why));
+    else
+        PASS(tensor_plan_make(c, device, &plans->first, why));
+    plans->first.device = plans->gradient_h.device = device;
+    plans->bytes = plans->first.bytes;
+    if (plans->is_pair && plans->gradient_h.bytes > plans->bytes) plans->bytes = plans->gradient_h.bytes;
+    *bytes = plans->bytes;
     return HC_OK;
 }
 
-static int cuda_tensors_run(const struct tensor_call *c, const void *of, const hc_tensor_data *d, struct reason *why)
+static int plan_run(const struct tensor_call *c, const struct tensor_plan *plan, const hc_tensor_data *d,
+                    struct reason *why)
 {
-    const struct tensor_plan *plan = (const struct tensor_plan *)of;
-    device_scope scope(c->device);
-    TRY(scope.status, "cudaSetDevice(%d)", c->device);
-    if (c->x.batch == 0 || c->x.channels == 0) return zero_filters(c, d, why);
-    PASS(workspace_check(d, plan->bytes, why));
     if (plan->is_long) return long_run(c, d, plan->device, &plan->longer, why);
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = groups_of(c, d);
     for (; groups.first < filters; groups.first += groups.n) {
         groups.n = (int)min_of(plan->n_groups, filters - groups.first);
-        PASS(c->op == HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why) : run_convolve(c, d, plan, groups, why));
+        PASS(c->op >= HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why) : run_convolve(c, d, plan, groups, why));
+    }
+    return HC_OK;
+}
+
+static int cuda_tensors_run(const struct tensor_call *c, const void *of, const hc_tensor_data *d, struct reason *why)
+{
+    const struct tensor_plans *plans = (const struct tensor_plans *)of;
+    device_scope scope(c->device);
+    TRY(scope.status, "cudaSetDevice(%d)", c->device);
+    if (c->x.batch == 0 || c->x.channels == 0) return zero_filters(c, d, why);
+    PASS(workspace_check(d, plans->bytes, why));
+    if (!plans->is_pair) return plan_run(c, &plans->first, d, why);
+    for (int op = HC_GRADIENT_X; op <= HC_GRADIENT_H; op++) {
+        const struct tensor_call part = tensor_part(c, op);
+        const hc_tensor_data data = tensor_part_data(d, op);
+        PASS(plan_run(&part, op == HC_GRADIENT_X ? &plans->first : &plans->gradient_h, &data, why));
     }
     return HC_OK;
 }
@@ -294,7 +363,7 @@ static int cuda_tensors_run(const struct tensor_call *c, const void *of, const h
 static constexpr struct tensor_backend tensors_of_a_gpu(void)
 {
     struct tensor_backend backend = {};
-    backend.plan_size = sizeof(struct tensor_plan);
+    backend.plan_size = sizeof(struct tensor_plans);
     backend.plan = cuda_tensors_plan;
     backend.run = cuda_tensors_run;
     return backend;

@@ -166,16 +166,16 @@ def test_the_structures_are_the_headers(hc, folder):
     places = [f"offsetof({struct}, {name})" for struct, kind in kinds.items() for name, _ in kind._fields_]
     lines = [f'printf("%zu\\n", {place});' for place in [*(f"sizeof({struct})" for struct in kinds), *places]]
     names = ["HC_FULL", "HC_SAME", "HC_VALID", "HC_CAUSAL", "HC_CONVOLVE", "HC_GRADIENT_X", "HC_GRADIENT_H",
-             "HC_FLOAT32", "HC_BFLOAT16", "HC_FLOAT16"]
+             "HC_GRADIENTS", "HC_FLOAT32", "HC_BFLOAT16", "HC_FLOAT16"]
     lines += [f'printf("%d\\n", {name});' for name in names]
     (folder / "sizes.c").write_text('#include "haloconv_tensors.h"\n#include <stddef.h>\n#include <stdio.h>\n'
                                     "int main(void) {" + "\n".join(lines) + "}\n")
     subprocess.run(["cc", "-I", str(ROOT / "dsp"), "sizes.c", "-o", "sizes"], check=True)
     seen = list(map(int, subprocess.run(["./sizes"], check=True, capture_output=True, text=True).stdout.split()))
     assert seen[:2] == [ctypes.sizeof(kind) for kind in kinds.values()]
-    assert seen[2:-10] == [getattr(kind, name).offset for kind in kinds.values() for name, _ in kind._fields_]
-    assert seen[-10:] == [*_tensors.MODES.values(), _tensors.CONVOLVE, _tensors.GRADIENT_X, _tensors.GRADIENT_H,
-                          _tensors.FLOAT32, _tensors.BFLOAT16, _tensors.FLOAT16]
+    assert seen[2:-11] == [getattr(kind, name).offset for kind in kinds.values() for name, _ in kind._fields_]
+    assert seen[-11:] == [*_tensors.MODES.values(), _tensors.CONVOLVE, _tensors.GRADIENT_X, _tensors.GRADIENT_H,
+                          _tensors.GRADIENTS, _tensors.FLOAT32, _tensors.BFLOAT16, _tensors.FLOAT16]
     tensors = _tensors.Tensors(ctypes.sizeof(_tensors.Tensors), b"cpu", 0, 0, 2, 3, 50, 9)
     for mode, number in _tensors.MODES.items():
         for n, k in ((50, 9), (9, 50), (1, 1), (7, 7)):

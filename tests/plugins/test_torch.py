@@ -250,6 +250,30 @@ def test_gradients_of_sums_are_expanded(ht, backend, dev):
         close(got, want)
 
 
+def test_both_gradients_are_one_run(ht, backend, dev, monkeypatch):
+    """Also of views, of expanded tensors whose strides are all 0, and of half precision."""
+    runs = []
+    monkeypatch.setattr(ht, "_execute_both", lambda *given, run=ht._execute_both: runs.append(run(*given)) or runs[-1])
+    row, taps = tensor((1, 1, 300), dev), tensor((1, 1, 40), dev, 2)
+    for x, h, lengths in [(tensor((2, 3, 300), dev), tensor((3, 40), dev, 2), None),
+                          (tensor((2, 300, 3), dev).transpose(1, 2), tensor((2, 40, 3), dev, 2).transpose(1, 2), None),
+                          (tensor((2, 3, 300), dev), tensor((3, 40), dev, 2), torch.tensor([5, 0, 40], device=dev)),
+                          (row.expand(2, 3, 300), taps.expand(2, 3, 40), None)]:
+        for mode in MODES:
+            x, h = x.detach().requires_grad_(), h.detach().requires_grad_()
+            y = ht.convolve(x, h, mode, lengths=lengths)
+            for gy in (tensor(y.shape, dev, 3), tensor(y.shape[-1:], dev, 4).expand(y.shape)):
+                x64, h64 = doubles(x, h)
+                y64 = exact(x64, h64, mode, lengths)
+                for got, want in zip(torch.autograd.grad(y, (x, h), gy, retain_graph=True),
+                                     torch.autograd.grad(y64, (x64, h64), gy.double())):
+                    close(got, want)
+    assert len(runs) == 32
+    x, h = (value.detach().to(torch.bfloat16).requires_grad_() for value in (x, h))
+    assert [g.dtype for g in torch.autograd.grad(ht.convolve(x, h).sum(), (x, h))] == [torch.bfloat16] * 2
+    assert len(runs) == 33
+
+
 def test_empty_batches(ht, backend, dev):
     for lead in ((0, 3), (2, 0), (0,), (0, 2, 3)):
         x, h = tensor((*lead, 20), dev).requires_grad_(), tensor((5,), dev).requires_grad_()
@@ -460,7 +484,8 @@ def test_operators_pass_opcheck(ht, backend, dev):
                           (ops.convolve, (x, h, "full", lengths, None, index)),
                           (ops.convolve, (x[0].detach(), h, "full", lengths, None, None, offsets)),
                           (ops.gradient_x, (x, h, "causal", 50, None, None, index)),
-                          (ops.gradient_h, (x, x, "causal", [3, 9], None, None, index))]:
+                          (ops.gradient_h, (x, x, "causal", [3, 9], None, None, index)),
+                          (ops.gradients, (x.detach().neg().requires_grad_(), x, h, "causal", lengths))]:
         torch.library.opcheck(op.default, arguments)
 
 

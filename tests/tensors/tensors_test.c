@@ -23,7 +23,9 @@ enum { FEW = 1 }; /* cases: the emulated device is slow */
 enum { FEW = 0 };
 #endif
 
-static const char *const op_names[] = {"convolve", "gradient x", "gradient h"};
+/* A case tests one result of an operation: those of enum hc_tensors_op, and HC_GRADIENTS has two. */
+enum { GX_OF_BOTH = HC_GRADIENTS, GH_OF_BOTH, RESULTS };
+static const char *const op_names[RESULTS] = {"convolve", "gradient x", "gradient h", "gx of both", "gh of both"};
 static const char *const mode_names[] = {"full", "same", "valid", "causal"};
 static const double most_error = 1e-6; /* of the norm of the output */
 
@@ -245,9 +247,10 @@ struct shape {
 
 struct trial {
     struct shape shape;
-    int op;
+    int op;    /* HC_CONVOLVE to HC_GRADIENT_H: of the result, also if a call computes both gradients */
+    bool both; /* HC_GRADIENTS, with other inputs and another output than op alone: */
     hc_tensors sizes;
-    struct tensor a, b, out;
+    struct tensor a, b, out, other, other_out;
     int64_t from, frames;
     int64_t *lengths;            /* [filters], on the host; NULL: all n_taps */
     int64_t *index;              /* [h_batch * h_channels], or NULL */
@@ -257,10 +260,11 @@ struct trial {
 static void describe(const struct trial *c, char *text, size_t cap)
 {
     const struct shape *s = &c->shape;
-    snprintf(text, cap, "%s, %s, %dx%dx%d%s, filters %dx%dx%d of %d, layout %d%s, %s %s %s", op_names[c->op],
-             mode_names[s->mode], (int)s->n_batch, (int)s->n_channels, (int)s->n_frames, s->packed ? " packed" : "",
-             (int)s->h_batch, (int)s->h_channels, (int)s->n_taps, (int)s->n_filters, (int)s->layout,
-             s->lengths ? ", lengths" : "", type_names[s->x_type], type_names[s->h_type], type_names[s->y_type]);
+    snprintf(text, cap, "%s, %s, %dx%dx%d%s, filters %dx%dx%d of %d, layout %d%s, %s %s %s",
+             op_names[c->both ? c->op + 2 : c->op], mode_names[s->mode], (int)s->n_batch, (int)s->n_channels,
+             (int)s->n_frames, s->packed ? " packed" : "", (int)s->h_batch, (int)s->h_channels, (int)s->n_taps,
+             (int)s->n_filters, (int)s->layout, s->lengths ? ", lengths" : "", type_names[s->x_type],
+             type_names[s->h_type], type_names[s->y_type]);
 }
 
 /* By the definition in haloconv_tensors.h. */
@@ -319,18 +323,29 @@ static void index_make(struct trial *c, struct tensor *x, struct tensor *y, stru
         }
 }
 
+/* op: HC_CONVOLVE to GH_OF_BOTH */
 static struct trial trial_make(const char *backend, const struct shape *s, int op, struct random *r)
 {
-    struct trial c = {.shape = *s, .op = op};
+    bool both = op >= HC_GRADIENTS;
+    if (both) op -= 2;
+    struct trial c = {.shape = *s, .op = op, .both = both};
     int64_t items = s->packed ? 1 : s->n_batch, h_items = s->n_filters ? s->n_filters : s->h_batch;
     int64_t h_channels = s->n_filters ? 1 : s->h_channels;
+    bool is_gx = op == HC_GRADIENT_X && !both, is_gh = op == HC_GRADIENT_H && !both;
     mode_frames(s, &c.from, &c.frames);
     if (s->packed) offsets_make(&c, r);
-    struct tensor x = tensor_make(items, s->n_channels, s->n_frames, s->x_type, s->layout, op == HC_GRADIENT_X, r);
-    struct tensor h = tensor_make(h_items, h_channels, s->n_taps, s->h_type, s->layout, op == HC_GRADIENT_H, r);
-    struct tensor y = tensor_make(items, s->n_channels, c.frames, s->y_type, s->layout, op == HC_CONVOLVE, r);
+    struct tensor x = tensor_make(items, s->n_channels, s->n_frames, s->x_type, s->layout, is_gx, r);
+    struct tensor h = tensor_make(h_items, h_channels, s->n_taps, s->h_type, s->layout, is_gh, r);
+    struct tensor gx = {0}, gh = {0};
+    if (both) gx = tensor_make(items, s->n_channels, s->n_frames, s->x_type, s->layout, true, r);
+    if (both) gh = tensor_make(h_items, h_channels, s->n_taps, s->h_type, s->layout, true, r);
+    bool is_zero = both && !x.stride[0] && !x.stride[1] && !h.stride[0] && !h.stride[1]; /* all six would mean dense */
+    struct tensor y = tensor_make(items, s->n_channels, c.frames, s->y_type, s->layout,
+                                  op == HC_CONVOLVE || (s->layout == EXPANDED && is_zero), r);
     x.begins = c.offsets, y.begins = c.y_begins;
     x.n[0] = y.n[0] = s->n_batch;
+    if (!both) gx = x, gh = h;
+    gx.begins = c.offsets, gx.n[0] = s->n_batch;
     if (s->n_filters) index_make(&c, &x, &y, r);
     c.sizes = (hc_tensors){.size = sizeof c.sizes,
                            .backend = backend,
@@ -350,16 +365,22 @@ static struct trial trial_make(const char *backend, const struct shape *s, int o
         c.sizes.x_stride[i] = x.stride[i];
         c.sizes.h_stride[i] = h.stride[i];
         c.sizes.y_stride[i] = y.stride[i];
+        if (both) c.sizes.gx_stride[i] = gx.stride[i];
+        if (both) c.sizes.gh_stride[i] = gh.stride[i];
     }
     c.a = op == HC_CONVOLVE ? x : y;
     c.b = op == HC_GRADIENT_H ? x : h;
-    c.out = op == HC_CONVOLVE ? y : op == HC_GRADIENT_X ? x : h;
+    c.out = op == HC_CONVOLVE ? y : op == HC_GRADIENT_X ? gx : gh;
+    if (both) {
+        c.other = op == HC_GRADIENT_H ? h : x;
+        c.other_out = op == HC_GRADIENT_H ? gx : gh;
+    }
     if (!s->lengths) return c;
     c.lengths = must_alloc((size_t)(h_items * h_channels), sizeof *c.lengths);
     for (int64_t f = 0; f < h_items * h_channels; f++) {
         c.lengths[f] = random_int(r, 0, 5) == 0 ? random_int(r, 0, 1) * s->n_taps : random_int(r, 0, (int)s->n_taps);
         float *taps = row_of(&h, f / h_channels, f % h_channels);
-        if (op != HC_GRADIENT_H && s->layout != EXPANDED) /* no operation may use these */
+        if ((both || op != HC_GRADIENT_H) && s->layout != EXPANDED) /* no operation may use these */
             for (int64_t k = c.lengths[f]; k < s->n_taps; k++) taps[k] = NAN;
     }
     return c;
@@ -370,6 +391,8 @@ static void trial_drop(struct trial *c)
     free(c->a.data);
     free(c->b.data);
     free(c->out.data);
+    free(c->other.data);
+    free(c->other_out.data);
     free(c->lengths);
     free(c->index);
     free(c->offsets);
@@ -388,21 +411,36 @@ static int trial_run_why(const char *backend, struct trial *c, char *why, size_t
     int64_t n_groups = s->h_batch * s->h_channels;
     size_t bytes = 1;
     hc_tensor_plan *plan;
-    int error = hc_tensor_plan_open(&c->sizes, c->op, &plan, &bytes, why, cap);
+    int error = hc_tensor_plan_open(&c->sizes, c->both ? HC_GRADIENTS : c->op, &plan, &bytes, why, cap);
     if (error) return error;
     void *a = tensor_to_device(backend, &c->a), *b = tensor_to_device(backend, &c->b);
-    void *out = tensor_to_device(backend, &c->out);
-    void *workspace = to_device(backend, NULL, bytes), *stream = on_gpu(backend) ? gpu_stream() : NULL;
+    void *out = tensor_to_device(backend, &c->out), *other = NULL, *other_out = NULL;
+    if (c->both) other = tensor_to_device(backend, &c->other), other_out = tensor_to_device(backend, &c->other_out);
+    void *workspace = to_device(backend, NULL, bytes);
     int64_t *lengths = to_device_or_null(backend, c->lengths, s->n_filters ? s->n_filters : n_groups);
     int64_t *index = to_device_or_null(backend, c->index, n_groups);
     int64_t *offsets = to_device_or_null(backend, c->offsets, s->n_batch + 1);
-    hc_tensor_data data = {sizeof data, a, b, out, lengths, workspace, bytes, stream, index, offsets};
+    hc_tensor_data data = {.size = sizeof data,
+                           .a = a,
+                           .b = b,
+                           .out = out,
+                           .lengths = lengths,
+                           .workspace = workspace,
+                           .bytes = bytes,
+                           .stream = on_gpu(backend) ? gpu_stream() : NULL,
+                           .index = index,
+                           .offsets = offsets};
+    bool is_x = c->op == HC_GRADIENT_X;
+    if (c->both) {
+        data.b = is_x ? other : b, data.c = is_x ? b : other;
+        data.out = is_x ? out : other_out, data.out_h = is_x ? other_out : out;
+    }
     error = hc_tensor_plan_run(plan, &data, why, cap);
     hc_tensor_plan_close(plan);
     if (on_gpu(backend)) gpu_wait();
     tensor_from_device(backend, &c->out, out);
     drop(backend, a), drop(backend, b), drop(backend, out), drop(backend, workspace), drop(backend, lengths);
-    drop(backend, index), drop(backend, offsets);
+    drop(backend, other), drop(backend, other_out), drop(backend, index), drop(backend, offsets);
     return error;
 }
 
@@ -544,10 +582,10 @@ static struct shape shape_of(int mode, int64_t items, int64_t channels, int shar
     return s;
 }
 
-/* All three operations of a shape. */
+/* All results of a shape. */
 static void shape_check(const char *backend, const struct shape *s, struct random *r)
 {
-    for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+    for (int op = HC_CONVOLVE; op < RESULTS; op++) {
         struct trial c = trial_make(backend, s, op, r);
         trial_check(backend, &c);
         trial_drop(&c);
@@ -683,7 +721,7 @@ static void wrong_offsets_reach_no_other_memory(const char *backend)
     need_tensors(backend);
     struct random r = random_seeded(205);
     for (int i = 0; i < (FEW ? 12 : 60); i++)
-        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+        for (int op = HC_CONVOLVE; op < RESULTS; op++) {
             struct shape s =
                 shape_of(i % 2 ? HC_FULL : HC_CAUSAL, 6, 2, i / 2 % 4, i % 3 ? 500 : 2000, i % 5 ? 90 : 900);
             s.packed = true;
@@ -808,7 +846,7 @@ static void random_shapes_match_a_float64_sum(const char *backend)
         s.lengths = random_int(&r, 0, 3) == 0;
         if (random_int(&r, 0, 2) == 0) s.n_filters = random_int(&r, 1, 6);
         s.packed = s.mode != HC_VALID && random_int(&r, 0, 2) == 0;
-        struct trial c = trial_make(backend, &s, random_int(&r, 0, 2), &r);
+        struct trial c = trial_make(backend, &s, random_int(&r, 0, RESULTS - 1), &r);
         trial_check(backend, &c);
         trial_drop(&c);
     }
@@ -863,7 +901,7 @@ static void nan_and_infinity_pass_and_stay_in_their_row(const char *backend)
     struct random r = random_seeded(197);
     static const int64_t sizes[][2] = {{60, 5}, {1100, 500}};
     for (int i = 0; i < 2; i++)
-        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+        for (int op = HC_CONVOLVE; op < RESULTS; op++)
             for (int bad = 0; bad < 6; bad++) {
                 struct shape s = shape_of(HC_CAUSAL, 3, 2, 3, sizes[i][0], sizes[i][1]);
                 types_set(&s, bad / 2 * 13); /* all of one type */
@@ -872,7 +910,7 @@ static void nan_and_infinity_pass_and_stay_in_their_row(const char *backend)
                 trial_run(backend, &clean);
                 int64_t at = s.n_frames / 2, first = 0, end = c.out.n[2]; /* outputs whose sums have this frame */
                 if (op == HC_CONVOLVE) first = at, end = at + s.n_taps < end ? at + s.n_taps : end;
-                if (op == HC_GRADIENT_X) first = at - s.n_taps < 0 ? 0 : at - s.n_taps + 1, end = at + 1;
+                if (c.op == HC_GRADIENT_X) first = at - s.n_taps < 0 ? 0 : at - s.n_taps + 1, end = at + 1;
                 row_of(&c.a, 1, 1)[at] = bad % 2 ? INFINITY : NAN;
                 trial_run(backend, &c);
                 for (int64_t m = first; m < end; m++)
@@ -893,7 +931,7 @@ static void the_same_tensors_give_the_same_bits(const char *backend)
                                        {4, 200, 30, 2},    {4, 200, 30, 0},        {5, 3000, 3000, 3},
                                        {1, 70000, 900, 4}, {1, 100000, 200000, 3}, {16, 9000, 40, 7}};
     for (int i = 0; i < (FEW ? 3 : 6); i++)
-        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+        for (int op = HC_CONVOLVE; op < RESULTS; op++)
             for (int shared = 0, form = 0; form < 4; shared++, form += shared / 2, shared %= 2) {
                 struct shape s = shape_of(HC_FULL, sizes[i][0], 2, shared ? 0 : 1, sizes[i][1], sizes[i][2]);
                 if (form & 1) s.n_filters = 3;
@@ -918,7 +956,8 @@ static void an_empty_batch_computes_nothing(const char *backend)
     need_tensors(backend);
     char why[256] = "";
     for (int items = 0; items < 2; items++)
-        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+        for (int op = HC_CONVOLVE; op <= HC_GRADIENTS; op++) {
+            bool has_gh = op >= HC_GRADIENT_H;
             hc_tensors t = {.size = sizeof t,
                             .backend = backend,
                             .n_batch = items,
@@ -932,6 +971,7 @@ static void an_empty_batch_computes_nothing(const char *backend)
             check(error == HC_OK && bytes == 0, "%d, %zu bytes: %s", error, bytes, why);
             float *out = to_device(backend, gh, sizeof gh);
             hc_tensor_data data = {.size = sizeof data, .out = op == HC_GRADIENT_H ? out : NULL};
+            if (op == HC_GRADIENTS) data.out_h = out;
             if (on_gpu(backend)) data.stream = gpu_stream();
             error = hc_tensor_plan_run(plan, &data, why, sizeof why);
             hc_tensor_plan_close(plan);
@@ -941,7 +981,7 @@ static void an_empty_batch_computes_nothing(const char *backend)
             else
                 memcpy(gh, out, sizeof gh);
             for (int k = 0; k < 6; k++)
-                check(gh[k] == (float)(op == HC_GRADIENT_H && k < 5 ? 0 : k + 1), "%s: tap %d is %g", op_names[op], k,
+                check(gh[k] == (float)(has_gh && k < 5 ? 0 : k + 1), "%s: tap %d is %g", op_names[op], k,
                       (double)gh[k]);
             drop(backend, out);
         }
@@ -986,13 +1026,13 @@ static void the_workspace_keeps_its_bound(const char *backend)
     static const int64_t frames[] = {1, 100, 1000, 4096, 32768, 160000, 1 << 20, 1 << 22, 1 << 24};
     enum { N = sizeof frames / sizeof *frames };
     char why[256] = "";
-    for (int i = 0; i < N * N * 4 * 2 * 3 * 4; i++) {
-        int op = i % 3, sharing = i / 3 % 4, many = i / 12 % 2, form = i / 24 / N / N;
-        int64_t n = frames[i / 24 % N], k = frames[i / 24 / N % N], y;
+    for (int i = 0; i < N * N * 4 * 2 * 4 * 4; i++) {
+        int op = i % 4, sharing = i / 4 % 4, many = i / 16 % 2, form = i / 32 / N / N;
+        int64_t n = frames[i / 32 % N], k = frames[i / 32 / N % N], y;
         int64_t items = many ? 1 + (1 << 26) / (n + k) : 2;
         hc_tensors t = {.size = sizeof t,
                         .backend = backend,
-                        .mode = i % 4,
+                        .mode = (i / 4 + i / 32) % 4,
                         .n_batch = items,
                         .n_channels = 3,
                         .n_frames = n,
@@ -1062,14 +1102,18 @@ struct refusal {
     F(n_filters)                                                                                                       \
     F(n_sequences)                                                                                                     \
     F(y_type)                                                                                                          \
-    F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0]) F(h_stride[1]) F(y_stride[0]) F(y_stride[1])
+    F(gx_stride[0])                                                                                                    \
+    F(gx_stride[1])                                                                                                    \
+    F(gh_stride[0])                                                                                                    \
+    F(gh_stride[1]) F(h_batch) F(h_channels) F(x_stride[0]) F(x_stride[1]) F(h_stride[0]) F(h_stride[1])               \
+        F(y_stride[0]) F(y_stride[1])
 
 static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
 {
     static const struct refusal refusals[] = {
         {HC_EINVAL, "sizeof(hc_tensors)", 0, {.size = 8}},
         {HC_EINVAL, "mode is 9", 0, {.mode = 9}},
-        {HC_EINVAL, "operation 3", 3, {0}},
+        {HC_EINVAL, "operation 4", 4, {0}},
         {HC_EINVAL, "operation -1", -1, {0}},
         {HC_EINVAL, "n_threads is -2", 0, {.n_threads = -2}},
         {HC_EINVAL, "n_batch is -2", 0, {.n_batch = -2, .h_batch = 1}},
@@ -1103,6 +1147,8 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "would overlap", 0, {.x_stride[0] = 60, .x_stride[1] = 20}}, /* y has strides of 0 */
         {HC_EINVAL, "would overlap", 1, {.x_stride[0] = 60, .x_stride[1] = 19}},
         {HC_EINVAL, "would overlap", 2, {.h_stride[0] = 15, .h_stride[1] = 29}},
+        {HC_EINVAL, "gx_stride is 60, 19", HC_GRADIENTS, {.gx_stride[0] = 60, .gx_stride[1] = 19}},
+        {HC_EINVAL, "gh_stride is 15, 29", HC_GRADIENTS, {.gx_stride = {60, 20}, .gh_stride = {15, 29}}},
     };
     char why[256], memory[1];
     need_tensors(backend);
@@ -1151,7 +1197,7 @@ static void more_filters_or_rows_than_a_gpu_counts_are_refused(const char *backe
     if (!on_gpu(backend)) check_skip("the CPU counts in 64 bits");
     char why[256] = "";
     for (int is_shared = 0; is_shared < 2; is_shared++)
-        for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++)
+        for (int op = HC_CONVOLVE; op <= HC_GRADIENTS; op++)
             for (int64_t n = INT32_MAX; n <= (int64_t)INT32_MAX + 1; n++) {
                 hc_tensors t = {.size = sizeof t,
                                 .backend = backend,
@@ -1229,7 +1275,8 @@ static void a_missing_tensor_or_workspace_is_refused(const char *backend)
         check(error == HC_EINVAL && strstr(why, is_packed ? "offsets is NULL" : "index is NULL"), "%d: %s", error, why);
         hc_tensor_plan_close(plan);
     }
-    for (int op = HC_CONVOLVE; op <= HC_GRADIENT_H; op++) {
+    data.c = data.out_h = &x;
+    for (int op = HC_CONVOLVE; op <= HC_GRADIENTS; op++) {
         check(hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
         if (bytes > 0) {
             char both[96];
@@ -1246,6 +1293,14 @@ static void a_missing_tensor_or_workspace_is_refused(const char *backend)
         }
         hc_tensor_plan_close(plan);
     }
+    check(hc_tensor_plan_open(&t, HC_GRADIENTS, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
+    data.c = NULL;
+    error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "c is NULL"), "%d: %s", error, why);
+    data.c = &x, data.out_h = NULL;
+    error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+    check(error == HC_EINVAL && strstr(why, "out_h is NULL"), "%d: %s", error, why);
+    hc_tensor_plan_close(plan);
     drop(backend, workspace);
 }
 

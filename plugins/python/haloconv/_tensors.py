@@ -11,7 +11,7 @@ from ._library import _check, _lib
 
 FULL, SAME, VALID, CAUSAL = range(4)  # enum hc_tensors_mode
 MODES = {"full": FULL, "same": SAME, "valid": VALID, "causal": CAUSAL}
-CONVOLVE, GRADIENT_X, GRADIENT_H = range(3)  # enum hc_tensors_op
+CONVOLVE, GRADIENT_X, GRADIENT_H, GRADIENTS = range(4)  # enum hc_tensors_op
 FLOAT32, BFLOAT16, FLOAT16 = range(3)  # enum hc_tensor_type
 ALIGNMENT = 256  # bytes; of a workspace
 MAX_PLANS = 4096  # shapes; a program whose every call has a new shape must not fill the memory
@@ -24,14 +24,16 @@ class Tensors(ctypes.Structure):
                 ("n_frames", ctypes.c_int64), ("n_taps", ctypes.c_int64), ("h_batch", ctypes.c_int64),
                 ("h_channels", ctypes.c_int64), ("x_stride", ctypes.c_int64 * 2), ("h_stride", ctypes.c_int64 * 2),
                 ("y_stride", ctypes.c_int64 * 2), ("x_type", ctypes.c_int), ("h_type", ctypes.c_int),
-                ("y_type", ctypes.c_int), ("n_filters", ctypes.c_int64), ("n_sequences", ctypes.c_int64)]
+                 ("y_type", ctypes.c_int), ("n_filters", ctypes.c_int64), ("n_sequences", ctypes.c_int64),
+                 ("gx_stride", ctypes.c_int64 * 2), ("gh_stride", ctypes.c_int64 * 2)]
 
 
 class Data(ctypes.Structure):
     """hc_tensor_data"""
     _fields_ = [("size", ctypes.c_size_t), ("a", ctypes.c_void_p), ("b", ctypes.c_void_p), ("out", ctypes.c_void_p),
                 ("lengths", ctypes.c_void_p), ("workspace", ctypes.c_void_p), ("bytes", ctypes.c_size_t),
-                ("stream", ctypes.c_void_p), ("index", ctypes.c_void_p), ("offsets", ctypes.c_void_p)]
+                 ("stream", ctypes.c_void_p), ("index", ctypes.c_void_p), ("offsets", ctypes.c_void_p),
+                 ("c", ctypes.c_void_p), ("out_h", ctypes.c_void_p)]
 
 
 _pointer, _text, _Why = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char * 512
@@ -83,9 +85,10 @@ def split(whole, h):
 class Plan:
     """An hc_tensor_plan: an operation on tensors of known sizes and strides. Threads may share it.
 
-    shape     of the result
+    shape     of the result; of GRADIENTS: the shapes of both
     bytes     of workspace on the device
-    copies    (a, b): whether the frames of an input are not adjacent, so that run() reads a dense copy; None: neither
+    copies    (a, b), or (a, b, c): whether the frames of an input are not adjacent, so that run() reads a dense copy;
+              None: those of all are
     call      of torch.py: what the plan is for
     is_empty  there are no items or channels: the result is empty or, for GRADIENT_H, 0. run() is not called
     """
@@ -103,9 +106,9 @@ class Plan:
     def __del__(self):
         self._close(self._pointer)
 
-    def run(self, a, b, out, workspace, stream=None, lengths=None, index=None, offsets=None):
+    def run(self, a, b, out, workspace, stream=None, lengths=None, index=None, offsets=None, c=None, out_h=None):
         """Run the operation: all but stream, a cudaStream_t or None, are addresses."""
-        data = Data(_DATA_BYTES, a, b, out, lengths, workspace, self.bytes, stream, index, offsets)
+        data = Data(_DATA_BYTES, a, b, out, lengths, workspace, self.bytes, stream, index, offsets, c, out_h)
         if _run(self._pointer, data, None, 0):  # again, for the error text
             why = _Why()
             _check(_run(self._pointer, data, why, len(why)), why)
@@ -123,27 +126,30 @@ def _rows(shape, strides, dense):
     return sizes, steps, is_apart
 
 
-def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_sequences=0):
+def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_sequences=0, c=None):
     """Make the plan of an operation.
 
     a, b     (shape, strides in elements) of its inputs, as enum hc_tensors_op lists them: one to three dimensions, the
              last is time; those of h are aligned at the right, 1 where items or channels share a filter
     size     of GRADIENT_X: frames of x; of GRADIENT_H: shape of h; else None
     backend  bytes, as b"cuda:1"
-    types    enum hc_tensor_type of a, b and the result
-    groups   with an index: its shape, as the leading dimensions of h without one; h is then [filters, taps]
-    n_sequences  packed sequences: x and y have no batch, and that of h and of an index is the sequences
+    types    enum hc_tensor_type of a, b and the result; of GRADIENTS: of gy, x and h
+    groups   with an index: its shape, as the leading dimensions of h without one; h is then [filters, taps]. Not with
+             GRADIENTS
+    n_sequences  packed sequences: x and y have no batch, and that of h and of an index is the sequences. Not with
+                 GRADIENTS
+    c        of GRADIENTS: (shape, strides) of h
 
     Raises ValueError if the shapes do not belong together, Error if the library refuses.
     """
     check_mode(mode)
     (a_shape, a_strides), (b_shape, b_strides) = a, b
     lead = tuple(a_shape[:-1])
-    h_shape = tuple(size) if op == GRADIENT_H else tuple(b_shape)
+    h_shape = tuple(size if op == GRADIENT_H else c[0] if op == GRADIENTS else b_shape)
     if not (a_shape and b_shape and h_shape):
         raise ValueError("a tensor has no dimensions; give [..., frames]")
     n_taps = h_shape[-1]
-    n_frames = {CONVOLVE: a_shape[-1], GRADIENT_X: size, GRADIENT_H: b_shape[-1]}[op]
+    n_frames = {CONVOLVE: a_shape[-1], GRADIENT_X: size, GRADIENT_H: b_shape[-1], GRADIENTS: b_shape[-1]}[op]
     if n_frames < 1 or n_taps < 1:
         raise ValueError(f"there are {n_frames} frames and {n_taps} taps; give at least one of each")
     if n_sequences and mode == "valid":
@@ -152,7 +158,7 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_se
         raise ValueError(f"h has shape {h_shape}; with an index, give [filters, taps]")
     own = h_shape[:-1] if groups is None else tuple(groups)
     rows = (n_sequences, *lead) if n_sequences else lead
-    if not fits(rows, own) or (op == GRADIENT_H and tuple(b_shape[:-1]) != lead):
+    if not fits(rows, own) or (op >= GRADIENT_H and tuple(b_shape[:-1]) != lead):
         what = "h" if groups is None else f"the index, {own},"
         raise ValueError(f"shapes {tuple(a_shape)} and {tuple(b_shape)} do not belong together; give {what} the "
                          f"leading dimensions {rows if n_sequences else 'of x'}, or 1")
@@ -160,14 +166,21 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_se
     if op != CONVOLVE and a_shape[-1] != y_frames:
         raise ValueError(f"gy has {a_shape[-1]} frames; mode {mode} with {n_frames} frames and {n_taps} taps makes "
                          f"{y_frames}")
-    shape = {CONVOLVE: (*lead, y_frames), GRADIENT_X: (*lead, n_frames),
-             GRADIENT_H: h_shape}[op]
     a_sizes, a_steps, copies_a = _rows(a_shape, a_strides, False)
     _, b_steps, copies_b = _rows(b_shape, b_strides, False)
+    h_sizes = (1, 1, *own)[-2:]
+    if op == GRADIENTS:
+        _, c_steps, copies_c = _rows(*c, False)
+        if not any((*a_steps, *b_steps, *c_steps)):  # which would mean that all are dense
+            copies_a, a_steps = True, _rows(a_shape, a_shape, True)[1]
+        tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
+                          b_steps, c_steps, a_steps, types[1], types[2], types[0])
+        copies = copies_a, copies_b, copies_c
+        return Plan(op, tensors, (tuple(b_shape), h_shape), copies if any(copies) else None)
+    shape = {CONVOLVE: (*lead, y_frames), GRADIENT_X: (*lead, n_frames), GRADIENT_H: h_shape}[op]
     _, out_steps, _ = _rows(shape, shape, True)
     order = {CONVOLVE: (0, 1, 2), GRADIENT_X: (2, 1, 0), GRADIENT_H: (1, 2, 0)}[op]  # of x, h and y in a, b, result
     steps = [(a_steps, b_steps, out_steps)[i] for i in order]
-    h_sizes = (1, 1, *own)[-2:]
     n_filters = 0 if groups is None else h_shape[0]
     if groups is not None:  # from a filter to the next
         steps[1] = (steps[1][1], 0)

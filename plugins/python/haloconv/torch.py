@@ -24,8 +24,9 @@ must be on one device. Any thread may call anything here.
 Memory: inputs may be views and expanded tensors. Only frames that are not adjacent (x.transpose(-1, -2)) are copied.
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the
-operators torch.ops.haloconv.convolve, .gradient_x and .gradient_h. torch.func.vmap works (gradients, lengths and an
-index item by item), as do grad and jvp of torch.func, which torch does not accept inside of torch.compile.
+operators torch.ops.haloconv.convolve, .gradient_x, .gradient_h and .gradients (both in one run). torch.func.vmap works
+(gradients, lengths and an index item by item), as do grad and jvp of torch.func, which torch does not accept inside of
+torch.compile.
 
 Needs torch 2.4 or newer; with 1.13 to 2.3 everything but torch.compile and torch.func. `import haloconv` does not
 import torch; this module does.
@@ -36,8 +37,8 @@ from typing import Optional, Sequence, Union
 
 import torch
 
-from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, Plans, check_mode, fits, frames_of,
-                       make_plan, split)
+from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, GRADIENTS, Plans, check_mode, fits,
+                       frames_of, make_plan, split)
 
 __all__ = ["convolve", "convolve_packed", "fftconvolve", "convolve_moving", "ApplyImpulseResponse"]
 
@@ -114,6 +115,33 @@ def _execute(op, mode, a, b, size, lengths, dtype, chosen=None, offsets=None):
     return _run(_plan_of(op, mode, a, b, size, dtype, chosen, offsets), a, b, lengths, chosen, offsets)
 
 
+def _execute_both(mode, gy, x, h, lengths):
+    """Both gradients of convolve, of the dtypes of x and h, without autograd."""
+    index = gy.get_device()
+    key = (GRADIENTS, mode, index, x.get_device(), h.get_device(), gy.shape, gy.stride(), x.shape, x.stride(), h.shape,
+           h.stride(), torch.get_num_threads() if index < 0 else 0, gy.dtype, x.dtype, h.dtype)
+    plan = _find_plan(key)
+    if plan is None:
+        if not {gy.dtype, x.dtype, h.dtype} <= set(_TYPES) or not gy.device == x.device == h.device:
+            raise TypeError(f"gy, x and h are {gy.dtype} on {gy.device}, {x.dtype} on {x.device} and {h.dtype} on "
+                            f"{h.device}; give float32, bfloat16 or float16 on one device")
+        pairs = [(value.shape, value.stride()) for value in (gy, x, h)]
+        plan = _plans.keep(key, make_plan(GRADIENTS, mode, b"cpu" if index < 0 else b"cuda:%d" % index, key[-4],
+                                          *pairs[:2], None, [_TYPES[value.dtype] for value in (gy, x, h)], c=pairs[2]))
+    if plan.copies:
+        gy, x, h = (value.contiguous() if is_apart else value for value, is_apart in zip((gy, x, h), plan.copies))
+    taps_at = None
+    if lengths is not None:
+        taps_at, lengths = _address("lengths", lengths, h.shape[:-1], index)
+    gx, gh = x.new_empty(plan.shape[0]), h.new_empty(plan.shape[1])
+    if plan.is_empty:
+        return gx, gh.zero_()
+    workspace = gy.new_empty(plan.bytes, dtype=torch.uint8) if plan.bytes else None
+    plan.run(gy.data_ptr(), x.data_ptr(), gx.data_ptr(), None if workspace is None else workspace.data_ptr(),
+             None if index < 0 else _current_stream(index), taps_at, c=h.data_ptr(), out_h=gh.data_ptr())
+    return gx, gh
+
+
 def _public_stream(index):
     return torch.cuda.current_stream(index).cuda_stream
 
@@ -129,6 +157,9 @@ def _gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b):
 
     call  _call, or another function that runs an operation
     """
+    both = _both(mode, g, a, b, lengths) if call is _call and op == CONVOLVE and needs_a and needs_b else None
+    if both is not None:
+        return both
     if op == CONVOLVE:  # x, h
         return (call(GRADIENT_X, mode, g, b, a.shape[-1], lengths, a.dtype) if needs_a else None,
                 call(GRADIENT_H, mode, g, a, tuple(b.shape), lengths, b.dtype) if needs_b else None)
@@ -137,6 +168,13 @@ def _gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b):
                 call(GRADIENT_H, mode, a, g, tuple(b.shape), lengths, b.dtype) if needs_b else None)
     return (call(CONVOLVE, mode, b, g, None, lengths, a.dtype) if needs_a else None,  # gy, x
             call(GRADIENT_X, mode, a, g, b.shape[-1], lengths, b.dtype) if needs_b else None)
+
+
+def _call_with(chosen, offsets):
+    """_call with an index and offsets; itself without them."""
+    if chosen is None and offsets is None:
+        return _call
+    return functools.partial(_call, chosen=chosen, offsets=offsets)
 
 
 class _Operation(torch.autograd.Function):
@@ -155,7 +193,7 @@ class _Operation(torch.autograd.Function):
         a, b, lengths, chosen, offsets = ctx.saved_tensors
         op, mode, _, _ = ctx.call
         _, needs_a, needs_b, *_ = ctx.needs_input_grad
-        call = functools.partial(_call, chosen=chosen, offsets=offsets)
+        call = _call_with(chosen, offsets)
         return (None, *_gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b), None, None, None)
 
     @staticmethod
@@ -250,6 +288,17 @@ def _call(op, mode, a, b, size, lengths, dtype=torch.float32, chosen=None, offse
     return _apply(_plan_of(op, mode, a, b, size, dtype, chosen, offsets), a, b, lengths, chosen, offsets)
 
 
+def _both(mode, gy, x, h, lengths):
+    """Both gradients of convolve in one run; None: torch.func, or autograd with a graph, must see two operations."""
+    if _is_transformed():
+        return None
+    if _is_compiling() or not (_is_eager(gy, x) and type(h) in _PLAIN):
+        return torch.ops.haloconv.gradients(gy, x, h, mode, lengths) if _HAS_OPERATORS else None
+    if _forward_level() >= 0 or (torch.is_grad_enabled() and any(v.requires_grad for v in (gy, x, h))):
+        return None
+    return _execute_both(mode, *(value.resolve_neg() for value in (gy, x, h)), lengths)
+
+
 def _apply(plan, a, b, lengths, chosen=None, offsets=None):
     """Run a plan under autograd."""
     if (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)) or _forward_level() >= 0:
@@ -298,7 +347,7 @@ def _register(op):
 
     def backward(ctx, g):
         a, b, lengths, chosen, offsets = ctx.saved_tensors
-        call = functools.partial(_call, chosen=chosen, offsets=offsets)
+        call = _call_with(chosen, offsets)
         rest = (None,) * (5 if op == CONVOLVE else 6)
         return (*_gradients(call, op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
 
@@ -321,8 +370,40 @@ def _register(op):
         torch.library.register_vmap(full_name, vmap, lib=_library)
 
 
+def _register_both():
+    tags = {"tags": torch.Tag.pt2_compliant_tag} if hasattr(torch.Tag, "pt2_compliant_tag") else {}
+    _library.define("gradients(Tensor gy, Tensor x, Tensor h, str mode, Tensor? lengths=None) -> (Tensor, Tensor)",
+                    **tags)
+
+    def execute(gy, x, h, mode, lengths=None):
+        return _execute_both(mode, gy, x, h, lengths)
+
+    def fake(gy, x, h, mode, lengths=None):
+        return x.new_empty(x.shape), h.new_empty(h.shape)
+
+    def setup(ctx, inputs, output):
+        gy, x, h, ctx.mode, lengths = inputs
+        ctx.save_for_backward(gy, x, h, lengths)
+
+    def backward(ctx, ggx, ggh):
+        gy, x, h, lengths = ctx.saved_tensors
+        needs_gy, needs_x, needs_h = ctx.needs_input_grad[:3]
+        by_gx, g_h = _gradients(_call, GRADIENT_X, ctx.mode, gy, h, lengths, ggx, needs_gy, needs_h)
+        by_gh, g_x = _gradients(_call, GRADIENT_H, ctx.mode, gy, x, lengths, ggh, needs_gy, needs_x)
+        return by_gx + by_gh if needs_gy else None, g_x, g_h, None, None
+
+    for key in ("CPU", "CUDA"):
+        _library.impl("gradients", execute, key)
+    if _HAS_OPERATORS:
+        torch.library.register_fake("haloconv::gradients", fake, lib=_library)
+        torch.library.register_autograd("haloconv::gradients", backward, setup_context=setup, lib=_library)
+    else:
+        _library.impl("gradients", fake, "Meta")
+
+
 for _op in _SCHEMAS:
     _register(_op)
+_register_both()
 
 
 # ---- what users call ------------------------------------------------------------------------------------------------

@@ -205,9 +205,9 @@ static void filter_row(void *data, int64_t i, int thread)
 /* Cuts a row into jobs if there are few rows. A cut costs the transforms of n_partitions - 1 windows. */
 static void jobs_cut(struct filtering *f, int64_t n_rows)
 {
-    int64_t wanted = tensor_div_up(JOBS_A_THREAD * thread_pool_size(f->work->pool), n_rows);
+    int64_t wanted = tensor_max(1, tensor_div_up(JOBS_A_THREAD * thread_pool_size(f->work->pool), n_rows));
     f->n_blocks = tensor_div_up(f->out->frames, f->block);
-    f->job_blocks = tensor_max(tensor_div_up(f->n_blocks, wanted), f->n_partitions);
+    f->job_blocks = tensor_max(1, tensor_max(tensor_div_up(f->n_blocks, wanted), f->n_partitions));
     f->n_jobs = tensor_div_up(f->n_blocks, f->job_blocks);
 }
 

@@ -7,6 +7,12 @@
 #include "fused_kernels.h"
 #include "fused_sizes.cuh"
 
+/* Smaller windows would need so many registers that both gradients in one run take longer than one after the other (2^10
+ * points on an H100: 7 % longer). Tests lower this. */
+#ifndef GRADIENTS_FROM
+#define GRADIENTS_FROM 11
+#endif
+
 /* More blocks would spill registers before sm_90, and for LISTED. Three blocks of 2^9 or 2^10 points fit sm_80, but not
  * the shared memory of the others. */
 static constexpr int min_blocks(int log_n, kernel_kind kind, bool both, int blocks)
@@ -34,12 +40,12 @@ template <> struct window_pair<true> {
 template <int LOG_N, bool BOTH> struct gradient_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
     /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
-    static constexpr bool IS_SMALL = LOG_N <= 12;
+    static constexpr bool IS_SMALL = LOG_N <= 12, HAS_BOTH = IS_SMALL && LOG_N >= GRADIENTS_FROM;
     /* With 32 points a thread, no registers are left for a prefetch. From 2^13 points on, a prefetch would also evict
      * spectra and sums from the L2 cache. */
     static constexpr bool HAS_PREFETCH = team::E == 16;
     using pair = window_pair<BOTH>;
-    static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? BOTH ? 2 : 3 : LOG_N == 11 ? 4 : LOG_N <= 13 ? 2 : 1;
+    static constexpr int BLOCKS = LOG_N <= 8 ? 4 : LOG_N <= 10 ? 3 : LOG_N == 11 ? 4 : LOG_N <= 13 ? 2 : 1;
     static constexpr size_t POSITIONS_AT = team::FACTOR_BYTES + team::TEAMS * team::POINT_BYTES,
                             WITHOUT_SPECTRA = POSITIONS_AT + team::TEAMS * team::POSITIONS * sizeof(pair),
                             BYTES = WITHOUT_SPECTRA + (IS_SMALL ? team::TEAMS * team::N * sizeof(float2) : 0),
@@ -307,7 +313,7 @@ cudaError_t fused_gradient_h_load(const struct fused_device *device)
         using S = decltype(s);
         cudaError_t status = kernels_allow<S::LOG_N, false>(device);
         if (!status) status = shared_allow(device, S::BYTES, gradient_h_kernel<S::LOG_N, LISTED, true, false>);
-        if constexpr (S::IS_SMALL)
+        if constexpr (S::HAS_BOTH)
             if (!status) status = kernels_allow<S::LOG_N, true>(device);
         return status;
     });
@@ -327,7 +333,7 @@ int fused_gradient_h_teams(const struct fused_device *device, int log2_n)
 int fused_gradients_teams(const struct fused_device *device, int log2_n)
 {
     return with_size<gradients_size>(log2_n,
-                                     [&](auto s) { return decltype(s)::IS_SMALL ? teams_of<decltype(s)>(device) : 0; });
+                                     [&](auto s) { return decltype(s)::HAS_BOTH ? teams_of<decltype(s)>(device) : 0; });
 }
 
 size_t fused_gradient_h_stash(int log2_n, int64_t n_units)
@@ -360,7 +366,7 @@ cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gr
         const cudaError_t status = with_kind(kind, has_half, [&](auto a_kind, auto half) {
             auto kernel = gradient_h_kernel<S::LOG_N, a_kind.value, half.value, false>;
             size_t bytes = S::BYTES;
-            if constexpr (S::IS_SMALL && a_kind.value != LISTED)
+            if constexpr (S::HAS_BOTH && a_kind.value != LISTED)
                 if (p->spectra) {
                     kernel = gradient_h_kernel<S::LOG_N, a_kind.value, half.value, true>;
                     bytes = gradients_size<S::LOG_N>::BYTES;

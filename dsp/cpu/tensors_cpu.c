@@ -173,7 +173,7 @@ struct cpu_tensor_plan {
     struct tensor_method method[2]; /* of HC_GRADIENTS: of the gradient of x, then of that of h */
 };
 
-/* Of packed sequences only the mean length is known. */
+/* Only the mean length of packed sequences is known. */
 static int cpu_plan(const struct tensor_call *call, void *to, size_t *bytes, struct reason *why)
 {
     (void)why;

@@ -58,7 +58,7 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     const int64_t busy = min_of(LONG_MAX_UNITS, max_of(1, (waves * wave) >> plan->size.log2_r)); /* windows */
     const bool is_rounded = type_of_output(c) != HC_FLOAT32 && !plan->n_partial;
     int64_t units, groups;
-    if (is_shared && is_gradient && !plan->is_halves) return false; /* most windows of a filter would be empty */
+    if (is_shared && is_gradient && !plan->is_halves) return false; /* nearly all windows of a filter would be empty */
     if (plan->is_halves && is_rounded)
         plan->kept = long_halves_kept(device, (int)min_of(MAX_HALVES, filters * units_of_group));
     if (plan->kept > limit) return false;

@@ -17,6 +17,8 @@
            priority the job is in the default stream; our streams have the highest priority
            green    our streams have HALOCONV_PARTITION; the job is in a green context of the other multiprocessors
            process  the job is in a process of its own
+           mps      so, and an MPS server of this bench shares the GPU out: the job has MPS_PERCENT of it. The server
+                    starts only where the driver has it
 
 The audio thread is a thread of a library (neighbour_player.c) that needs no lock of Python. Each load in each mode is a
 process of its own. Progress goes to standard error, the table to standard output, a row as soon as it is measured.
@@ -35,6 +37,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -47,12 +50,13 @@ AHEAD = 2          # steps of a job that wait on the GPU while one runs: it is n
 STEP_MS = 20       # the smallest power of two as batch whose training step takes so long
 RESOURCE = 144     # bytes of the driver's CUdevResource; its number of multiprocessors is at SM_COUNT
 SM_COUNT = 96
+MPS_PERCENT = 88   # of the multiprocessors; the rest is about as large as the partition of mode green
 
 Load = collections.namedtuple("Load", "name n_in n_out diagonal moves taps")
 LOADS = {"stereo": Load("stereo", 2, 2, True, False, 144000), "matrix": Load("matrix", 512, 512, False, False, 48000),
          "sources": Load("sources", 2048, 2, False, True, 24000)}
 JOBS = ("alone", "products", "training")
-MODES = ("shared", "priority", "green", "process")
+MODES = ("shared", "priority", "green", "process", "mps")
 
 
 class Refused(Exception):
@@ -248,6 +252,22 @@ def job_beside(pipe, job, number, batch, ready, over):
         pipe.send({"failed": f"{type(error).__name__}: {error}"})
 
 
+@contextlib.contextmanager
+def mps_server():
+    """Starts an MPS server for this process and its children, with folders of its own; it ends with the block."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["CUDA_MPS_PIPE_DIRECTORY"] = os.environ["CUDA_MPS_LOG_DIRECTORY"] = folder
+        try:
+            subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, stdout=subprocess.DEVNULL, timeout=SETUP_S)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Refused(f"no MPS: {error}") from error
+        try:
+            yield
+        finally:
+            subprocess.run(["nvidia-cuda-mps-control"], input=b"quit -t 5\n", stdout=subprocess.DEVNULL, check=False,
+                           timeout=SETUP_S)
+
+
 # ---- both ----
 def play_beside(player, job, mode, number, batch, seconds):
     """Plays while the job runs in this process."""
@@ -269,6 +289,7 @@ def play_beside_process(player, job, number, batch, seconds):
     ready, over = context.Event(), context.Event()
     ours, theirs = context.Pipe()
     process = context.Process(target=job_beside, args=(theirs, job, number, batch, ready, over), daemon=True)
+    os.environ["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(MPS_PERCENT)  # without a server it has no effect
     process.start()
     theirs.close()
     try:
@@ -291,6 +312,15 @@ def measure(pipe, settings, mode, load, jobs):
     if mode == "green":
         os.environ["HALOCONV_PARTITION"] = str(settings["partition"])
     try:
+        with mps_server() if mode == "mps" else contextlib.nullcontext():
+            measure_here(pipe, settings, mode, load, jobs)
+    except Refused as error:
+        pipe.send({"failed": str(error)})
+
+
+def measure_here(pipe, settings, mode, load, jobs):
+    """[process] measure, in a process whose environment is set."""
+    try:
         player, load = player_of(settings["backend"], load)
     except (Refused, OSError) as error:
         pipe.send({"failed": str(error)})
@@ -300,7 +330,7 @@ def measure(pipe, settings, mode, load, jobs):
         try:
             if job == "alone":
                 result = player.play(seconds)
-            elif mode == "process":
+            elif mode in ("process", "mps"):
                 result = play_beside_process(player, job, number, batch, seconds)
             else:
                 result = play_beside(player, job, mode, number, batch, seconds)
@@ -352,7 +382,7 @@ CAPTION = """{machine}backend {backend}, {seconds:g} s a row, {date}
 Blocks of 64 frames (1333 us), paced; the engine thread polls. shared: the job is in a stream of the highest priority,
 as our streams are. priority: our streams have the highest priority, the job has the default. green: our streams have a
 partition of at least {partition} multiprocessors, the job a green context of the others. process: the job is in another
-process. job slower: the job's steps a second alone, on the whole GPU, divided by those beside live blocks.
+process. mps: so, and an MPS server gives the job {percent} % of the multiprocessors. job slower: the job's steps a second alone, on the whole GPU, divided by those beside live blocks.
 """
 
 
@@ -396,7 +426,7 @@ def main():
     number = re.search(r":(\d+)", options.backend)
     settings = {"backend": options.backend, "seconds": options.seconds, "partition": options.partition, "batch": {},
                 "number": int(number[1]) if number else 0 if on_gpu else None}
-    print(CAPTION.format(machine=machine(), date=time.strftime("%Y-%m-%d"), **settings), flush=True)
+    print(CAPTION.format(machine=machine(), date=time.strftime("%Y-%m-%d"), percent=MPS_PERCENT, **settings), flush=True)
     alone, figures = {}, []
     for job in jobs:
         if job == "alone":

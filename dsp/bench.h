@@ -18,6 +18,12 @@ typedef struct hc_costs {    /* nanoseconds; 0: the backend cannot do it, or has
     double tail_fft_ns, tail_cmac_ns; /* fft_ns and cmac_ns of tail levels                                      */
     double launch_ns, slice_ns; /* a hop of audio; a slice of a tail level                                      */
     double call_ns;          /* a call of hc_process, however small the block                                   */
+    double resident_call_ns; /* call_ns of a resident head (resident_us); 0, as the next four: the device has no
+                                resident kernel                                                                 */
+    double hop_ns, word_ns;  /* a hop between two of its workers; a frame of a channel                          */
+    double near_mac_ns, far_mac_ns; /* mac_ns of a worker with taps in shared memory, in device memory          */
+    int resident_side;       /* the resident kernel plays matrices up to this many inputs and outputs: responses
+                                of a second, blocks of 64 frames                                                */
     int n_built_in;          /* how many of these are the built-in costs, because the measured ones were absurd */
 } hc_costs;
 

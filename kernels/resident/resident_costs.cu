@@ -30,13 +30,13 @@ enum {
     LATE_US = 2000000
 };
 
-struct bench {
+struct head_bench {
     struct plan plan;
     void *head;
     int n_out;
 };
 
-static int bench_open(struct bench *b, const struct plan_costs *costs, int device, int n_out, int n_taps,
+static int bench_open(struct head_bench *b, const struct plan_costs *costs, int device, int n_out, int n_taps,
                       struct reason *why)
 {
     hc_config config = {};
@@ -57,7 +57,7 @@ static int ascending(const void *a, const void *b)
 }
 
 /* *ns gets the median time of blocks of n frames. */
-static int blocks_time(const struct bench *b, void *mask, int n, double *ns, struct reason *why)
+static int blocks_time(const struct head_bench *b, void *mask, int n, double *ns, struct reason *why)
 {
     const float silence[BLOCK] = {}, *in[] = {silence};
     float frames[MAX_OUT][BLOCK], *out[] = {frames[0], frames[1]};
@@ -80,7 +80,7 @@ static int blocks_time(const struct bench *b, void *mask, int n, double *ns, str
 }
 
 /* The same with a mask of n_taps taps for each output. */
-static int mask_time(const struct bench *b, int n_taps, int n, double *ns, struct reason *why)
+static int mask_time(const struct head_bench *b, int n_taps, int n, double *ns, struct reason *why)
 {
     float *taps = (float *)calloc(n_taps, sizeof *taps);
     struct cell cells[MAX_OUT] = {{0, 0, 0}, {0, 1, 0}};
@@ -97,7 +97,7 @@ static int mask_time(const struct bench *b, int n_taps, int n, double *ns, struc
 }
 
 /* One worker: a response, whose taps fit in shared memory beside the history or not. */
-static int one_measure(struct bench *b, struct plan_costs *costs, int near_taps, int far_taps, struct reason *why)
+static int one_measure(struct head_bench *b, struct plan_costs *costs, int near_taps, int far_taps, struct reason *why)
 {
     double few, near, far, frame;
     PASS(mask_time(b, FEW_TAPS, BLOCK, &few, why));
@@ -113,7 +113,7 @@ static int one_measure(struct bench *b, struct plan_costs *costs, int near_taps,
 }
 
 /* Two workers, an output each. */
-static int two_measure(struct bench *b, struct plan_costs *costs, struct reason *why)
+static int two_measure(struct head_bench *b, struct plan_costs *costs, struct reason *why)
 {
     double frame;
     PASS(mask_time(b, FEW_TAPS, 1, &frame, why));
@@ -123,7 +123,7 @@ static int two_measure(struct bench *b, struct plan_costs *costs, struct reason 
 
 int resident_costs_measure(int device, struct plan_costs *costs, struct reason *why)
 {
-    struct bench one = {}, two = {};
+    struct head_bench one = {}, two = {};
     struct plan_costs found = *costs;
     size_t shared_max = 0;
     TRY(cudaSetDevice(device), "cudaSetDevice(%d)", device);

@@ -306,6 +306,42 @@ static void a_slow_gpu_is_taken_for_less(const char *backend)
           n_cpu[2]);
 }
 
+/* The CPU, cuda and hybrid are each the best by some costs: of a GPU whose calls or whose resident kernel are slow, too. */
+static void auto_chooses_among_three_ways(const char *backend)
+{
+    const struct plan_shape narrow = {1000, 64, 2, 2, 2}, wide = {1000, 64, 9, 9, 81}, file = {480000, 0, 4, 4, 16};
+    const struct plan_shape long_narrow = {480000, 64, 4, 4, 16}, long_wide = {480000, 64, 9, 9, 81};
+    const struct plan_costs kernel = {
+        .call_ns = 6500, .hop_ns = 1400, .word_ns = 3.7, .mac_ns = 7.6e-3, .far_mac_ns = 4.5e-2};
+    struct plan_costs gpu = gpu_like(false), slow_gpu, slow_kernel = kernel;
+    gpu.call_ns = 18000;
+    gpu.cmac_ns = 0.05; /* only files have this cost */
+    slow_gpu = gpu;
+    slow_gpu.call_ns = 1.1e7; /* longer than a block of hybrid's tail */
+    slow_kernel.call_ns = 16000;
+    const struct {
+        const char *name;
+        const struct plan_shape *shape;
+        const struct plan_costs *gpu, *kernel;
+        enum auto_way want;
+    } cases[] = {
+        {"a short response", &narrow, &gpu, &kernel, AUTO_CPU},
+        {"long responses", &long_narrow, &gpu, &kernel, AUTO_HYBRID},
+        {"long responses, slow calls", &long_narrow, &slow_gpu, &kernel, AUTO_CPU},
+        {"many long responses", &long_wide, &gpu, &kernel, AUTO_CUDA},
+        {"many short responses", &wide, &gpu, &kernel, AUTO_CUDA},
+        {"many short responses, a slow kernel", &wide, &gpu, &slow_kernel, AUTO_CPU},
+        {"many short responses, launches", &wide, &gpu, NULL, AUTO_CPU},
+        {"a file", &file, &gpu, &kernel, AUTO_CUDA},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct auto_task task = {*cases[i].shape, "auto", 48000, 0, 1, 0};
+        struct auto_costs costs = {backend_cpu.costs, cases[i].gpu, cases[i].kernel, true};
+        enum auto_way way = auto_choose(&task, &costs);
+        check(way == cases[i].want, "%s: way %d, want %d", cases[i].name, way, cases[i].want);
+    }
+}
+
 /* A GPU is started for a file if all processors of the CPU would take two seconds or more, and longer than the GPU. */
 static void a_file_must_be_long_for_a_gpu(const char *backend)
 {
@@ -380,6 +416,7 @@ int main(void)
         TEST(a_first_partition_in_the_time_domain_is_counted, false),
         TEST(whole_hops_are_transformed_where_it_pays, false),
         TEST(a_slow_gpu_is_taken_for_less, false),
+        TEST(auto_chooses_among_three_ways, false),
         TEST(a_file_must_be_long_for_a_gpu, false),
         TEST(many_steered_sources_take_a_gpu, false),
         TEST(masks_of_minutes_get_long_partitions, false),

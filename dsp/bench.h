@@ -31,7 +31,7 @@ typedef struct hc_costs {    /* nanoseconds; 0: the backend cannot do it, or has
  * folder ($XDG_CACHE_HOME or ~/.cache, haloconv/costs), where hc_open and hc_plan find them. The first hc_open of a
  * live engine on a machine measures the CPU by itself, in less than 50 ms. Only this call measures a GPU: that takes up
  * to a second, the whole GPU and some hundred MB of its memory. Until then the built-in costs are used, those of an
- * H200. Fails with HC_EINVAL (costs is NULL; backend "hybrid") and as hc_open does. [setup] */
+ * H100 or H200. Fails with HC_EINVAL (costs is NULL; backend "hybrid") and as hc_open does. [setup] */
 int hc_measure(const char *backend, hc_costs *costs, char *why, size_t cap);
 
 /* Makes a mask of decaying noise from a seed, on the device if that is faster than an upload. The taps are the same on

@@ -24,7 +24,8 @@ static const struct command_line costs_line = {
         "Measures the costs of convolution on this machine, and stores them for all later plans.\v"
         "The file is haloconv/costs under $XDG_CACHE_HOME or ~/.cache; the first live engine on a machine writes it "
         "for the CPU by itself. A GPU is measured only by this command, in a second; no other program should use "
-        "it meanwhile. Until then its costs are those of an H200. HALOCONV_COSTS=builtin in the environment ignores "
+        "it meanwhile. Until then its costs are those of an H100 or H200. HALOCONV_COSTS=builtin in the environment "
+        "ignores "
         "the file.\n\n"
         "  haloconv bench costs --backend cuda",
     .groups = {{NULL, costs_options}}};

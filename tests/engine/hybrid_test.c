@@ -3,8 +3,6 @@
  * The device is faulty_device.c, which fails and waits on request: a GPU, or the CPU in the device thread if there is
  * no GPU. The other tests, which also run on this backend, test its other promises.
  */
-#include "dsp/backends/backends.h"
-#include "dsp/backends/costs.h"
 #include "dsp/engine/engine.h"
 #include "faulty_device.h"
 #include "player.h"
@@ -322,31 +320,12 @@ static void a_lost_device_is_said_when_it_is_missed(const char *backend)
 
 /* ---- by "auto" --------------------------------------------------------------------------------- */
 
-/* Lets auto choose hybrid for long responses: by costs of a slow CPU and of a GPU whose calls are slow, which only this
- * process has. */
-static void slow_costs_keep(void)
-{
-    const struct backend *gpu = backend_find("cuda");
-    struct plan_costs cpu = *backend_cpu.costs, slow = *gpu->costs;
-    unsetenv("XDG_CACHE_HOME");
-    unsetenv("HOME");
-    setenv("HALOCONV_COSTS", "", 1);
-    cpu.mac_ns *= 29;
-    cpu.cmac_ns *= 29;
-    cpu.fft_ns *= 29;
-    cpu.tail_fft_ns *= 29;
-    cpu.tail_cmac_ns *= 29;
-    slow.call_ns = 1e5;
-    costs_keep(&backend_cpu, 0, &cpu);
-    costs_keep(gpu, 0, &slow);
-}
-
 static void auto_plays_as_hybrid_by_name(const char *backend)
 {
     enum { LONG = 400000 };
     hc_config c = config(T, LONG), small = config(T, TAPS);
     struct stage named, chosen, other;
-    slow_costs_keep();
+    faulty_costs_keep();
     stage_open_as(&other, "auto", NULL, &small);
     check(strcmp(other.p.info.backend, "cpu") == 0, "a short response: %s", other.p.info.backend);
     stage_close(&other);

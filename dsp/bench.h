@@ -18,6 +18,12 @@ typedef struct hc_costs {    /* nanoseconds; 0: the backend cannot do it, or has
     double tail_fft_ns, tail_cmac_ns; /* fft_ns and cmac_ns of tail levels                                      */
     double launch_ns, slice_ns; /* a hop of audio; a slice of a tail level                                      */
     double call_ns;          /* a call of hc_process, however small the block                                   */
+    double resident_call_ns; /* call_ns of a resident head (resident_us); 0, as the next four: the device has no
+                                resident kernel                                                                 */
+    double hop_ns, word_ns;  /* a hop between two of its workers; a frame of a channel                          */
+    double near_mac_ns, far_mac_ns; /* mac_ns of a worker with taps in shared memory, in device memory          */
+    int resident_side;       /* the resident kernel plays matrices up to this many inputs and outputs: responses
+                                of a second, blocks of 64 frames                                                */
     int n_built_in;          /* how many of these are the built-in costs, because the measured ones were absurd */
 } hc_costs;
 
@@ -25,7 +31,7 @@ typedef struct hc_costs {    /* nanoseconds; 0: the backend cannot do it, or has
  * folder ($XDG_CACHE_HOME or ~/.cache, haloconv/costs), where hc_open and hc_plan find them. The first hc_open of a
  * live engine on a machine measures the CPU by itself, in less than 50 ms. Only this call measures a GPU: that takes up
  * to a second, the whole GPU and some hundred MB of its memory. Until then the built-in costs are used, those of an
- * H200. Fails with HC_EINVAL (costs is NULL; backend "hybrid") and as hc_open does. [setup] */
+ * H100 or H200. Fails with HC_EINVAL (costs is NULL; backend "hybrid") and as hc_open does. [setup] */
 int hc_measure(const char *backend, hc_costs *costs, char *why, size_t cap);
 
 /* Makes a mask of decaying noise from a seed, on the device if that is faster than an upload. The taps are the same on

@@ -123,7 +123,7 @@ typedef struct hc_config {
                                 used; the output does not depend on it. Default: all processors with
                                 HC_BLOCK_FILES; live, as many as the tail levels need, or the copy of
                                 thousands of channels to a GPU                                       automatic  */
-    const char *backend;     /* "auto": the CPU, or a GPU if that is expected to be cheaper. "cpu". "cuda",
+    const char *backend;     /* "auto": "cpu", or "cuda" or "hybrid" if calls are expected to be cheaper. "cuda",
                                 "cuda:1": that GPU; small live engines by a kernel that stays on it, others by
                                 launches ("cuda:1:resident", "cuda:1:launched": always). "hybrid", "hybrid:1":
                                 the first taps on the CPU inside the call, the tail on that GPU in parallel; not

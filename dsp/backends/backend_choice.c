@@ -52,13 +52,67 @@ bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu)
     return task->n_frames > 0 ? ns * (double)task->n_frames >= MIN_FILE_NS : ns * task->rate >= MIN_LIVE_NS;
 }
 
-bool auto_prefers_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
-                      bool measured)
+/* Returns the ns of a live block's launches without tail levels, which run behind the output. */
+static double launched_ns(const struct plan_costs *gpu, const struct plan_shape *shape, const char *method)
 {
-    if (task->sources_ns > 0) return moving_needs_gpu(task, cpu);
-    double cpu_ns = best_plan_ns(task, cpu) / task->n_processors, gpu_ns = best_plan_ns(task, gpu);
-    if (task->n_frames > 0) return gpu_ns * (double)task->n_frames + GPU_START_NS < cpu_ns * (double)task->n_frames;
-    return gpu_ns < cpu_ns && (measured || cpu_ns * task->rate > MIN_UNMEASURED_NS);
+    struct plan plan;
+    plan_choose(&plan, gpu, shape, method);
+    plan.n_tail_levels = 0;
+    return plan_cost_ns(&plan, gpu, shape) * shape->block;
+}
+
+/* Returns the ns of a live block's head by the resident kernel. */
+static double resident_ns(const struct plan_costs *resident, const struct plan_shape *shape, int rate)
+{
+    struct plan_shape head, tail;
+    hybrid_split(&backend_resident, rate, shape, &head, &tail);
+    return 1e3 * resident_us(resident, &head);
+}
+
+/* Returns the ns of a frame for the audio thread, which waits for wait_ns, or those of the device if it would be busy
+ * all the time. */
+static double way_ns(double wait_ns, double device_ns, int rate)
+{
+    return device_ns * rate < 1e9 ? wait_ns : fmax(wait_ns, device_ns);
+}
+
+/* Returns the ns of a frame of a tail that the GPU plays in launches; 0: no tail. */
+static double tail_ns(const struct auto_task *task, const struct plan_costs *gpu, const struct backend *backend,
+                      struct plan_shape *head)
+{
+    struct auto_task tail = *task;
+    return hybrid_split(backend, task->rate, &task->shape, head, &tail.shape) ? best_plan_ns(&tail, gpu) : 0;
+}
+
+static double cuda_ns(const struct auto_task *task, const struct auto_costs *costs)
+{
+    const struct plan_shape *shape = &task->shape;
+    struct plan_shape head;
+    double launched = launched_ns(costs->gpu, shape, task->method);
+    double resident = costs->resident ? resident_ns(costs->resident, shape, task->rate) : INFINITY;
+    if (resident < launched)
+        return way_ns(resident / shape->block, tail_ns(task, costs->gpu, &backend_resident, &head), task->rate);
+    return way_ns(launched / shape->block, best_plan_ns(task, costs->gpu), task->rate);
+}
+
+/* Infinite: the response has no tail. */
+static double hybrid_ns(const struct auto_task *task, const struct auto_costs *costs)
+{
+    struct auto_task head = *task;
+    double tail = tail_ns(task, costs->gpu, &backend_hybrid, &head.shape);
+    return tail > 0 ? way_ns(best_plan_ns(&head, costs->cpu), tail, task->rate) : INFINITY;
+}
+
+enum auto_way auto_choose(const struct auto_task *task, const struct auto_costs *costs)
+{
+    if (task->sources_ns > 0) return moving_needs_gpu(task, costs->cpu) ? AUTO_CUDA : AUTO_CPU;
+    double cpu = best_plan_ns(task, costs->cpu) / task->n_processors, frames = (double)task->n_frames;
+    if (frames > 0) return best_plan_ns(task, costs->gpu) * frames + GPU_START_NS < cpu * frames ? AUTO_CUDA : AUTO_CPU;
+    if (!costs->measured && cpu * task->rate <= MIN_UNMEASURED_NS) return AUTO_CPU;
+    bool live = task->shape.block > 0;
+    double cuda = live ? cuda_ns(task, costs) : best_plan_ns(task, costs->gpu);
+    if (live && gpu_is_hybrid(hybrid_ns(task, costs), fmin(cpu, cuda))) return AUTO_HYBRID;
+    return cuda < cpu ? AUTO_CUDA : AUTO_CPU;
 }
 
 static double sources_ns(const hc_config *c)
@@ -69,40 +123,23 @@ static double sources_ns(const hc_config *c)
     return scene_cpu_ns(&plan, c->n_sources, c->n_out);
 }
 
-/* Returns the ns of a live block's launches without tail levels, which run behind the output. */
-static double launched_ns(const struct plan_costs *costs, const hc_config *c)
-{
-    const struct plan_shape shape = config_shape(c);
-    struct plan plan;
-    plan_choose(&plan, costs, &shape, c->method);
-    plan.n_tail_levels = 0;
-    return plan_cost_ns(&plan, costs, &shape) * c->block;
-}
-
-/* Returns the ns of a live block's head by the resident kernel. */
-static double resident_ns(const hc_config *c)
-{
-    const int head_taps = 2 * hybrid_tail_block(&backend_resident, c->rate, c->block);
-    struct plan_shape head = config_shape(c);
-    if (head.max_taps > head_taps) head.max_taps = head_taps;
-    return 1e3 * resident_us(&head);
-}
-
-static bool auto_chooses_gpu(const hc_config *c)
+static enum auto_way auto_way_of(const hc_config *c)
 {
     struct auto_task task = {config_shape(c), c->method, c->rate, c->n_frames, 1, sources_ns(c)};
-    struct plan_costs cpu, gpu;
-    const struct backend *device;
+    struct plan_costs cpu, gpu, resident;
+    struct auto_costs costs = {&cpu, &gpu, NULL, costs_find(backend_cpu_for(c), 0, &cpu)};
     char text[128];
     if (c->block == 0) task.n_processors = c->n_threads > 0 ? c->n_threads : processors_usable();
-    bool measured = costs_find(backend_cpu_for(c), 0, &cpu);
-    if (!auto_probes_gpu(&task, &cpu)) return false;
-    device = backend_gpu_likely();
-    if (!device || (c->n_sources > 0 && !device->scene)) return false;
-    if (device->describe(0, text, sizeof text) != HC_OK) return false;
-    measured = costs_find(device, 0, &gpu) && measured;
-    if (backend_resident_or(device, c) == &backend_resident) gpu.call_ns += resident_ns(c) - launched_ns(&gpu, c);
-    return auto_prefers_gpu(&task, &cpu, &gpu, measured);
+    if (!auto_probes_gpu(&task, &cpu)) return AUTO_CPU;
+    const struct backend *device = backend_gpu_likely();
+    if (!device || (c->n_sources > 0 && !device->scene)) return AUTO_CPU;
+    if (device->describe(0, text, sizeof text) != HC_OK) return AUTO_CPU;
+    costs.measured = costs_find(device, 0, &gpu) && costs.measured;
+    if (c->block > 0 && device->resident && device->resident->describe(0, text, sizeof text) == HC_OK) {
+        costs.measured = costs_find(device->resident, 0, &resident) && costs.measured;
+        costs.resident = &resident;
+    }
+    return auto_choose(&task, &costs);
 }
 
 /* ---- by name ----------------------------------------------------------------------------------------------------- */
@@ -142,10 +179,12 @@ const struct backend *backend_resident_or(const struct backend *backend, const h
     char rest[64];
     const enum cuda_way way = way_of(c->backend, rest, sizeof rest);
     if (!backend->resident || c->block == 0 || c->n_sources > 0 || way == WAY_LAUNCHED) return backend;
-    struct plan_costs costs;
-    costs_find(backend, -1, &costs);
-    const double max_ns = way == WAY_RESIDENT ? INFINITY : fmax(1e3 * MAX_RESIDENT_US, launched_ns(&costs, c));
-    return resident_ns(c) < max_ns ? &backend_resident : backend;
+    const struct plan_shape shape = config_shape(c);
+    struct plan_costs gpu, resident;
+    costs_find(backend, -1, &gpu);
+    costs_find(backend->resident, -1, &resident);
+    const double max_ns = way == WAY_RESIDENT ? INFINITY : launched_ns(&gpu, &shape, c->method);
+    return resident_ns(&resident, &shape, c->rate) < max_ns ? &backend_resident : backend;
 }
 
 /* Returns true if a device number may follow the name. */
@@ -161,7 +200,8 @@ int backend_choose(const hc_config *c, const struct backend **backend, int *devi
     *device = 0;
     *backend = backend_cpu_for(c);
     if (strcmp(c->backend, "auto") == 0) {
-        if (auto_chooses_gpu(c)) *backend = backend_for(c, backend_find("cuda"));
+        const enum auto_way chosen = auto_way_of(c);
+        if (chosen != AUTO_CPU) *backend = backend_for(c, backend_find(chosen == AUTO_CUDA ? "cuda" : "hybrid"));
         return HC_OK;
     }
     way_of(c->backend, name, sizeof name);

@@ -41,8 +41,15 @@ struct auto_task {
 /* Is the CPU busy enough to look for a GPU? Starting a GPU takes tenths of a second. */
 bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu);
 
-/* Is this GPU the better choice? measured: both costs were measured on this machine. */
-bool auto_prefers_gpu(const struct auto_task *task, const struct plan_costs *cpu, const struct plan_costs *gpu,
-                      bool measured);
+struct auto_costs {
+    const struct plan_costs *cpu, *gpu;
+    const struct plan_costs *resident; /* of a resident head; NULL: the GPU has no resident kernel               */
+    bool measured;     /* all of them were measured on this machine                                      */
+};
+
+enum auto_way { AUTO_CPU, AUTO_CUDA, AUTO_HYBRID };
+
+/* Returns the backend with the least cost. */
+enum auto_way auto_choose(const struct auto_task *task, const struct auto_costs *costs);
 
 #endif

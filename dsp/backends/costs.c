@@ -16,12 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_LINE "haloconv costs 3 " HC_VERSION
+#define FIRST_LINE "haloconv costs 4 " HC_VERSION
 
 /* The costs that a line of the file contains, in this order. */
 #define AT(cost) offsetof(struct plan_costs, cost)
-static const size_t number_at[] = {AT(mac_ns),       AT(cmac_ns),   AT(live_cmac_ns), AT(fft_ns), AT(tail_fft_ns),
-                                   AT(tail_cmac_ns), AT(launch_ns), AT(slice_ns),     AT(call_ns)};
+static const size_t number_at[] = {AT(mac_ns),      AT(cmac_ns),      AT(live_cmac_ns), AT(fft_ns),
+                                   AT(tail_fft_ns), AT(tail_cmac_ns), AT(launch_ns),    AT(slice_ns),
+                                   AT(call_ns),     AT(hop_ns),       AT(word_ns),      AT(far_mac_ns)};
 
 enum {
     N_NUMBERS = sizeof number_at / sizeof *number_at,

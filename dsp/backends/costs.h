@@ -6,6 +6,8 @@
  *
  *   backend <tab> device <tab> numbers
  *
+ * A GPU has a second line, of backend "resident", for heads that its resident kernel plays.
+ *
  * The device's text begins with a hash of the machine, because several machines may share a home folder. The text names
  * processor, instruction set and libraries, or GPU and driver: if one of them changes, no line matches. A damaged file
  * or a file of another version is ignored, and so are numbers far from the built-in ones. Numbers have a decimal point

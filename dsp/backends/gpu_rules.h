@@ -1,8 +1,10 @@
 /* gpu_rules - all rules that choose a GPU. Arithmetic only, so that host/ can include it.
  *
  *   "auto" for        looks for a GPU if                       and uses it if
- *   live blocks       the CPU is busy for MIN_LIVE_NS or       it costs less than the CPU. By built-in costs, the CPU
- *                     more in a second of audio                must also be busy for more than MIN_UNMEASURED_NS
+ *   live blocks       the CPU is busy for MIN_LIVE_NS or       "hybrid" costs less than HYBRID_SHARE of the CPU and of
+ *                     more in a second of audio                "cuda", or else "cuda" costs less than the CPU. By
+ *                                                              built-in costs, the CPU must also be busy for more than
+ *                                                              MIN_UNMEASURED_NS
  *   a file            the CPU, with all its processors,        it needs less time than the CPU, GPU_START_NS included
  *                     needs MIN_FILE_NS or more
  *   moving sources    the CPU is busy for MIN_MOVING_NS or     it can play sources
@@ -17,14 +19,14 @@
  *   the plugins       then share the GPU, because none waits for it in its block. Else, and with moving sources, "cuda"
  *
  *   "cuda" for        is
- *   live masks        a resident kernel for the head and launches for the tail (kernels/resident/resident.h) if a block
- *                     takes less than the larger of MAX_RESIDENT_US and the time of launches (resident_us in
- *                     dsp/device/resident_split.h), and the GPU has multiprocessors and shared memory for it. Else, and with moving sources, launches
- *                     for both. "cuda:launched" and "cuda:resident" ask for one of the two
+ *   live masks        a resident kernel for the head and launches for the tail (kernels/resident/resident.h) if the
+ *                     head costs less than by launches (resident_us in dsp/device/resident_split.h), and the GPU has
+ *                     multiprocessors and shared memory for it. Else, and with moving sources, launches for both.
+ *                     "cuda:launched" and "cuda:resident" ask for one of the two
  *
- * Costs are the expected ones of the best plans (plan_cost_ns). If the GPU fails to open, "auto" opens the CPU. "auto"
- * never chooses "hybrid": the share of a tail block's time that a call takes, when other engines share the GPU, is not
- * measured yet.
+ * Costs are the expected ones of the best plans (plan_cost_ns). A live block costs the time of the audio thread: on the
+ * CPU the whole plan; with "cuda" the wait for the head; with "hybrid" the head on the CPU. If the device would be busy
+ * for more than the time of the block, the block costs that time. If the GPU fails to open, "auto" opens the CPU.
  */
 #ifndef HALOCONV_GPU_RULES_H
 #define HALOCONV_GPU_RULES_H
@@ -41,11 +43,9 @@
 /* A GPU and its engines need most of a second to start and to end: in that time the CPU convolves this many bytes.
  * Beside 16 Xeon processors, with masks of 1 s, an H200 is faster for 8000 or more files of 10 s. */
 #define MIN_BATCH_BYTES 160e6
+/* The CPU's costs are those of a warm cache. Between two live blocks other work uses the cache, and a block may cost
+ * twice as much. */
 #define HYBRID_SHARE 0.5
-
-/* Launches take 20 to 30 us for heads of this size. If launches are measured slower, that time is the
- * limit. */
-#define MAX_RESIDENT_US 20
 
 /* Does a GPU pay off for a batch? bytes: size of the inputs of one process. */
 static inline bool gpu_pays_off_for_batch(double bytes, int n_processors)
@@ -53,10 +53,11 @@ static inline bool gpu_pays_off_for_batch(double bytes, int n_processors)
     return bytes > MIN_BATCH_BYTES * n_processors;
 }
 
-/* Does "gpu" mean backend "hybrid"? The arguments are the expected ns of a frame inside a call of each backend. */
-static inline bool gpu_is_hybrid(double hybrid_ns, double cuda_ns)
+/* Is "hybrid" the better choice? The arguments are the expected ns of a frame inside a call, for "gpu" those of "cuda"
+ * as the other one. */
+static inline bool gpu_is_hybrid(double hybrid_ns, double other_ns)
 {
-    return hybrid_ns < HYBRID_SHARE * cuda_ns;
+    return hybrid_ns < HYBRID_SHARE * other_ns;
 }
 
 #endif

@@ -62,6 +62,18 @@ int hybrid_tail_block(const struct backend *backend, int rate, int block)
     return length;
 }
 
+bool hybrid_split(const struct backend *backend, int rate, const struct plan_shape *shape, struct plan_shape *head,
+                  struct plan_shape *tail)
+{
+    const int tail_block = hybrid_tail_block(backend, rate, shape->block), head_taps = 2 * tail_block;
+    *head = *tail = *shape;
+    if (shape->max_taps <= head_taps) return false;
+    head->max_taps = head_taps;
+    tail->max_taps -= head_taps;
+    tail->block = tail_block;
+    return true;
+}
+
 double hybrid_memory(const struct plan *tail, const struct plan_shape *shape)
 {
     const double second = (double)sizeof(float) * (shape->n_in + shape->n_out) * tail->block;

@@ -19,6 +19,10 @@
  * with a resident head, whose cost grows with T. */
 int hybrid_tail_block(const struct backend *backend, int rate, int block);
 
+/* Divides the taps of a live engine: those of the head, and those of the tail, in blocks of T. false: no tail. */
+bool hybrid_split(const struct backend *backend, int rate, const struct plan_shape *shape, struct plan_shape *head,
+                  struct plan_shape *tail);
+
 /* Returns the bytes of the jobs' buffers. */
 double hybrid_memory(const struct plan *tail, const struct plan_shape *shape);
 

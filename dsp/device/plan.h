@@ -46,6 +46,10 @@ struct plan_costs {         /* what a backend can do, and what it costs in nanos
     double launch_ns;       /* all launches of a hop                                                            */
     double slice_ns;        /* the fixed cost of a slice of a tail level                                        */
     double call_ns;         /* the fixed cost of a live call, the same for all plans                            */
+    double hop_ns;          /* a head of the resident kernel (resident_split.h): a word to another worker       */
+    double word_ns;         /* the same: a frame of a channel, to the GPU or back                               */
+    double far_mac_ns;      /* the same: mac_ns of one worker, with taps in device memory; mac_ns is that of one
+                               worker, too, with taps in shared memory                                          */
     int file_block;         /* max. frames of a call if the plan chooses the block                              */
     int file_partitions;    /* min. partitions in a block that the plan chooses                                 */
     int file_share;         /* the plan may also choose max_taps / file_share frames: the block's memory is then a

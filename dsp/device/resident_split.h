@@ -21,13 +21,8 @@ enum {
     RESIDENT_ROOM = 64           /* min. frames of an input behind its history; short blocks then rarely move it      */
 };
 
-/* Figures of an H100. From 2 x 2 to 64 x 64 channels and 1 to 1024 frames, the sum is within 15 % of the median. */
-#define RESIDENT_TRIP_US 6.5     /* there and back, with the audio thread's part                                      */
-#define RESIDENT_HOP_US 1.4      /* words from a multiprocessor to another                                            */
-#define RESIDENT_WORD_US 3.7e-3  /* a frame of a channel                                                              */
+/* Figures of an H100 that are not measured on each machine (the others: struct plan_costs). */
 #define RESIDENT_COPY_US 7.5e-5  /* a frame of an input that one of several workers loads                             */
-#define RESIDENT_MACS 131072     /* multiply-adds of a worker in a us, with taps in shared memory                     */
-#define RESIDENT_FAR_MACS 22e3   /* the same with taps in device memory                                               */
 #define RESIDENT_SHARED 225e3    /* bytes of a worker                                                                 */
 #define RESIDENT_WORKER_US 0.05  /* what a worker must save: its multiprocessor is lost for other engines             */
 
@@ -56,16 +51,17 @@ static inline int resident_row(int history, int block)
     return history + (room < RESIDENT_ROOM ? RESIDENT_ROOM : room);
 }
 
-/* Chooses the split of a head for up to max_workers workers with shared_bytes of shared memory. */
-static inline struct resident_split resident_split_choose(const struct plan_shape *head, int max_workers,
-                                                          double shared_bytes)
+/* Chooses the split of a head for up to max_workers workers with shared_bytes of shared memory. costs: of the resident
+ * kernel; a worker should have multiply-adds for 1 us. */
+static inline struct resident_split resident_split_choose(const struct plan_costs *costs, const struct plan_shape *head,
+                                                          int max_workers, double shared_bytes)
 {
     const double macs = (double)head->n_routes * head->max_taps * resident_round_up(head->block, RESIDENT_FRAMES);
     const int history = resident_round_up(head->max_taps, 4);
     struct resident_split best = {0, 0, 0, 0, 0, INFINITY};
     double best_us = INFINITY;
     for (int parts = 1; parts <= MAX_RESIDENT_PARTS && parts <= head->n_in && parts <= max_workers; parts *= 2) {
-        const double wanted = macs / RESIDENT_MACS / parts;
+        const double wanted = 1e-3 * macs * costs->mac_ns / parts;
         int groups = head->n_out < max_workers / parts ? head->n_out : max_workers / parts;
         if (wanted < groups) groups = wanted > 1 ? (int)ceil(wanted) : 1;
         const int workers = groups * parts, outs = (head->n_out + groups - 1) / groups;
@@ -75,10 +71,10 @@ static inline struct resident_split resident_split_choose(const struct plan_shap
         const double tables = (double)outs * ins + outs + 16, taps = (double)cells * history;
         if (4 * (rows + tables) > shared_bytes) continue;
         const bool fits = 4 * (rows + tables + taps) <= shared_bytes;
-        const double us = RESIDENT_TRIP_US + RESIDENT_HOP_US * ((workers > 1) + (parts > 1)) +
-                          RESIDENT_WORD_US * ((double)head->n_in + head->n_out) * head->block +
-                          (workers > 1 ? RESIDENT_COPY_US * workers * ins * head->block : 0) +
-                          macs / workers / (fits ? RESIDENT_MACS : RESIDENT_FAR_MACS);
+        const double ns = costs->call_ns + costs->hop_ns * ((workers > 1) + (parts > 1)) +
+                          costs->word_ns * ((double)head->n_in + head->n_out) * head->block +
+                          macs / workers * (fits ? costs->mac_ns : costs->far_mac_ns);
+        const double us = 1e-3 * ns + (workers > 1 ? RESIDENT_COPY_US * workers * ins * head->block : 0);
         if (us + RESIDENT_WORKER_US * workers >= best_us) continue;
         best_us = us + RESIDENT_WORKER_US * workers;
         best.n_groups = groups, best.n_parts = parts, best.outs = outs, best.ins = ins, best.cells = cells;
@@ -88,9 +84,9 @@ static inline struct resident_split resident_split_choose(const struct plan_shap
 }
 
 /* Returns about the us of a block on a GPU with as much shared memory as an H100. */
-static inline double resident_us(const struct plan_shape *head)
+static inline double resident_us(const struct plan_costs *costs, const struct plan_shape *head)
 {
-    return resident_split_choose(head, MAX_RESIDENT_WORKERS, RESIDENT_SHARED).us;
+    return resident_split_choose(costs, head, MAX_RESIDENT_WORKERS, RESIDENT_SHARED).us;
 }
 
 #endif

@@ -12,20 +12,17 @@
 bool plan_make(const struct backend *backend, int device, const hc_config *c, struct plan *plan, struct plan *tail_plan,
                struct plan_costs *costs)
 {
-    struct plan_shape head = config_shape(c), tail = head;
-    bool measured = costs_find(backend_head(backend), backend_head_device(backend, device), costs);
-    int head_taps = backend->tail ? 2 * hybrid_tail_block(backend, c->rate, c->block) : head.max_taps;
-    if (head.max_taps > head_taps) head.max_taps = head_taps;
-    plan_choose(plan, costs, &head, c->method);
+    const struct plan_shape shape = config_shape(c);
+    struct plan_shape head = shape, tail;
     struct plan_costs tail_costs;
+    bool measured = costs_find(backend_head(backend), backend_head_device(backend, device), costs);
+    bool has_tail = backend->tail && hybrid_split(backend, c->rate, &shape, &head, &tail);
+    plan_choose(plan, costs, &head, c->method);
     if (backend == &backend_resident) {
-        costs->mac_ns = 0; /* resident_us has the multiply-adds */
-        costs->call_ns = 1e3 * resident_us(&head);
-        measured = costs_find(backend_find(backend->tail), device, &tail_costs);
+        costs->call_ns = 1e3 * resident_us(costs, &head);
+        costs->mac_ns = 0; /* call_ns has the multiply-adds */
     }
-    if (tail.max_taps <= head_taps) return measured;
-    tail.max_taps -= head_taps;
-    tail.block = head_taps / 2;
+    if (!has_tail) return measured;
     costs_find(backend_find(backend->tail), device, &tail_costs);
     plan_choose(tail_plan, &tail_costs, &tail, c->method);
     plan->tail_plan = tail_plan;

@@ -9,11 +9,39 @@
 
 #include <stdio.h>
 
+/* Measures the resident kernel of a device, and keeps the costs. *costs stays if the device has none. */
+static int resident_measure(const struct backend *resident, int device, struct plan_costs *costs, int *n_built_in,
+                            struct reason *why)
+{
+    char refusal[128];
+    if (!resident || resident->describe(device, refusal, sizeof refusal) != HC_OK) return HC_OK;
+    struct plan_costs found = *resident->costs;
+    int error = resident->measure(device, &found, why);
+    if (error) return error == HC_EUNSUPPORTED ? HC_OK : error;
+    *n_built_in += costs_correct(resident, &found);
+    costs_keep(resident, device, &found);
+    *costs = found;
+    return HC_OK;
+}
+
+/* Returns the largest matrix that the resident kernel plays by the known costs. */
+static int resident_side(const struct backend *backend, hc_config *config)
+{
+    enum { MAX_SIDE = 256 };
+    config->backend = backend->name;
+    for (int n = 1; n <= MAX_SIDE; n++) {
+        config->n_in = config->n_out = n;
+        config->n_routes = n * n;
+        if (backend_resident_or(backend, config) == backend) return n - 1;
+    }
+    return MAX_SIDE;
+}
+
 int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
 {
     const struct backend *backend;
     int device;
-    struct plan_costs costs;
+    struct plan_costs costs, resident = {0};
     const hc_config given = {.size = sizeof given, .backend = name};
     hc_config config;
     if (!out) return fail(HC_EINVAL, REASON(why, cap), "hc_measure: costs is NULL; pass a struct for them");
@@ -32,9 +60,25 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
     if (!error && backend->measure) error = backend->measure(device, &costs, REASON(why, cap));
     if (error) return error;
     int n_built_in = costs_correct(backend, &costs);
+    error = resident_measure(backend->resident, device, &resident, &n_built_in, REASON(why, cap));
+    if (error) return error;
     costs_keep(backend, device, &costs);
-    *out = (hc_costs){costs.mac_ns,       costs.cmac_ns,   costs.live_cmac_ns, costs.fft_ns,  costs.tail_fft_ns,
-                      costs.tail_cmac_ns, costs.launch_ns, costs.slice_ns,     costs.call_ns, n_built_in};
+    *out = (hc_costs){.mac_ns = costs.mac_ns,
+                      .cmac_ns = costs.cmac_ns,
+                      .live_cmac_ns = costs.live_cmac_ns,
+                      .fft_ns = costs.fft_ns,
+                      .tail_fft_ns = costs.tail_fft_ns,
+                      .tail_cmac_ns = costs.tail_cmac_ns,
+                      .launch_ns = costs.launch_ns,
+                      .slice_ns = costs.slice_ns,
+                      .call_ns = costs.call_ns,
+                      .resident_call_ns = resident.call_ns,
+                      .hop_ns = resident.hop_ns,
+                      .word_ns = resident.word_ns,
+                      .near_mac_ns = resident.mac_ns,
+                      .far_mac_ns = resident.far_mac_ns,
+                      .resident_side = resident.call_ns > 0 ? resident_side(backend, &config) : 0,
+                      .n_built_in = n_built_in};
     return HC_OK;
 }
 

@@ -16,7 +16,7 @@ static int crossover(struct plan_report *report, const hc_config *config, bool m
         c.n_routes = matrix ? n * n : n;
         c.backend = "cpu";
         if (hc_plan(&c, &cpu, NULL, 0) != HC_OK) return 0;
-        c.backend = "cuda:launched"; /* as "auto" compares them: the costs of a resident head are not measured */
+        c.backend = "cuda";
         if (hc_plan(&c, &gpu, NULL, 0) != HC_OK) return 0;
         report->knows_gpu = true;
         report->gpu_measured = cpu.measured && gpu.measured;

@@ -86,14 +86,15 @@ static struct resident_word *request_at(const struct head *h)
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 
 /* Divides the head among workers, and their shared memory. */
-static int job_split(struct resident_job *job, const struct plan_shape *head, int device, struct reason *why)
+static int job_split(struct resident_job *job, const struct plan_costs *costs, const struct plan_shape *head,
+                     int device, struct reason *why)
 {
     size_t shared_max;
     int n_sm;
     TRY(resident_load(&shared_max), "loading the resident kernel");
     PASS(live_sm_count(device, &n_sm, why));
     const int max_workers = n_sm / 2 < MAX_RESIDENT_WORKERS ? n_sm / 2 : MAX_RESIDENT_WORKERS; /* of two generations */
-    const struct resident_split split = resident_split_choose(head, max_workers, (double)shared_max);
+    const struct resident_split split = resident_split_choose(costs, head, max_workers, (double)shared_max);
     if (split.n_parts == 0) return fail(HC_EUNSUPPORTED, why, "too large for a resident kernel");
     job->n_in = head->n_in;
     job->n_out = head->n_out;
@@ -173,7 +174,7 @@ static int head_open(struct head *h, const hc_config *config, const struct plan 
     PASS(device_alloc_host((void **)&h->job, sizeof *h->job, why));
     struct resident_job *job = h->job;
     const struct plan_shape head = {plan->head_taps, plan->block, config->n_in, config->n_out, config->n_routes};
-    PASS(job_split(job, &head, h->device, why));
+    PASS(job_split(job, &plan->costs, &head, h->device, why));
     PASS(live_stream_make(&h->setup, false, why));
     const size_t word = sizeof(struct resident_word);
     PASS(device_alloc_host((void **)&job->request, RESIDENT_SLOTS * (size_t)job->request_words * word, why));

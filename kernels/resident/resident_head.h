@@ -17,4 +17,9 @@ int resident_head_play(void *state, const struct rows *rows, int n, const struct
 int resident_head_reset(void *state, struct reason *why);
 const char *resident_head_mode(const void *state);
 
+/* Measures the costs of resident heads (struct plan_costs) by blocks of two heads, in some tens of ms: of one worker,
+ * and of two. HC_EUNSUPPORTED: this device has no resident kernel, or another process uses it. After an error *costs is
+ * unchanged. [setup] */
+int resident_costs_measure(int device, struct plan_costs *costs, struct reason *why);
+
 #endif

@@ -29,16 +29,21 @@ struct stage {
     long before; /* calls of the device before this engine was opened */
 };
 
-static void stage_open(struct stage *s, const char *fault, const hc_config *c)
+static void stage_open_as(struct stage *s, const char *backend, const char *fault, const hc_config *c)
 {
     struct random r = random_seeded(5);
     if (fault) setenv("HC_FAULT", fault, 1);
     s->before = atomic_load(&faulty_record.finished);
     s->taps = noise(&r, c->max_taps);
     s->route = (hc_route){0, 0, s->taps, c->max_taps, 1, 0};
-    player_open(&s->p, c, "hybrid", FRAMES, 6);
+    player_open(&s->p, c, backend, FRAMES, 6);
     unsetenv("HC_FAULT");
     player_swap(&s->p, player_scene(&s->p, &s->route, 1));
+}
+
+static void stage_open(struct stage *s, const char *fault, const hc_config *c)
+{
+    stage_open_as(s, "hybrid", fault, c);
 }
 
 static void stage_close(struct stage *s)
@@ -313,6 +318,38 @@ static void a_lost_device_is_said_when_it_is_missed(const char *backend)
     stage_close(&s);
 }
 
+/* ---- by "auto" --------------------------------------------------------------------------------- */
+
+static void auto_plays_as_hybrid_by_name(const char *backend)
+{
+    enum { LONG = 400000 };
+    hc_config c = config(T, LONG), small = config(T, TAPS);
+    struct stage named, chosen, other;
+    faulty_costs_keep();
+    stage_open_as(&other, "auto", NULL, &small);
+    check(strcmp(other.p.info.backend, "cpu") == 0, "a short response: %s", other.p.info.backend);
+    stage_close(&other);
+    stage_open_as(&named, "hybrid", "fail 12", &c);
+    stage_open_as(&chosen, "auto", "fail 12", &c);
+    check(strcmp(chosen.p.info.backend, "hybrid") == 0, "a long response: %s", chosen.p.info.backend);
+    check(strcmp(chosen.p.info.device, named.p.info.device) == 0, "%s", chosen.p.info.device);
+    for (struct stage *s = &named; s; s = s == &named ? &chosen : NULL) {
+        hc_route softer = {0, 0, s->taps, LONG, 0.5f, 0};
+        stage_play(s, 4 * T, HC_OK);
+        player_swap(&s->p, player_scene(&s->p, &softer, 1));
+        stage_play(s, 14 * T, HC_OK);
+        stage_play(s, FRAMES, HC_EDEVICE);
+        hc_get_info(s->p.engine, &s->p.info);
+    }
+    for (int i = 0; i < 4 * T; i++)
+        check(chosen.p.out[0][i] == named.p.out[0][i], "frame %d: %.9g, by name %.9g", i, (double)chosen.p.out[0][i],
+              (double)named.p.out[0][i]);
+    check(chosen.p.info.swaps == 2 && named.p.info.swaps == 2, "%d swaps", (int)chosen.p.info.swaps);
+    check(strstr(chosen.p.info.error, "fell off the bus"), "the error is \"%s\"", chosen.p.info.error);
+    stage_close(&chosen);
+    stage_close(&named);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -327,6 +364,7 @@ int main(void)
         TEST(a_stalled_engine_holds_up_no_other, false),
         TEST(a_swap_waits_for_a_late_device, false),
         TEST(a_lost_device_is_said_when_it_is_missed, false),
+        TEST(auto_plays_as_hybrid_by_name, false),
     };
     return check_main("hybrid", tests, sizeof tests / sizeof *tests);
 }

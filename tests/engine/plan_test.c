@@ -253,29 +253,46 @@ static void inputs_of_their_own_are_counted(const char *backend)
     }
 }
 
-/* The slower a GPU reads its memory the fewer engines it is taken for; measured on both sides, the cheaper one wins. */
+static double plan_ns(const struct plan_costs *costs, struct plan_shape shape, bool tail_levels)
+{
+    struct plan p;
+    plan_choose(&p, costs, &shape, "auto");
+    if (!tail_levels) p.n_tail_levels = 0;
+    return plan_cost_ns(&p, costs, &shape);
+}
+
+/* The slower a GPU reads its memory the fewer engines it is taken for. Of three measured ways that fit the one with the
+ * least cost to the audio thread wins; hybrid must cost less than half of the others. */
 static void a_slow_gpu_is_taken_for_less(const char *backend)
 {
-    enum { GPUS = 3 };
+    enum { GPUS = 3, T = 512 };
     const struct plan_costs *cpu = backend_cpu.costs;
     struct plan_costs gpus[GPUS] = {gpu_like(false), gpu_like(true), gpu_like(true)};
-    int n_taken[GPUS] = {0};
+    int n_cpu[GPUS] = {0}, n_cuda[GPUS] = {0};
     gpus[2].live_cmac_ns *= 10;
     for (int i = 0; i < 2 * 2 * 4 * 64; i++) {
         int n = 1 + i % 64, block = 64 << i / 64 % 4, taps = i / 256 % 2 ? 48000 : 480000;
         bool matrix = i / 512, taken[GPUS];
         struct auto_task task = {{taps, block, n, n, matrix ? n * n : n}, "auto", 48000, 0, 1, 0};
-        struct plan p;
-        plan_choose(&p, cpu, &task.shape, "auto");
-        double cpu_ns = plan_cost_ns(&p, cpu, &task.shape);
+        struct plan_shape head = task.shape, tail = task.shape;
+        head.max_taps = 2 * T;
+        tail.max_taps -= 2 * T;
+        tail.block = T;
+        double cpu_ns = plan_ns(cpu, task.shape, true), head_ns = plan_ns(cpu, head, true);
         for (int g = 0; g < GPUS; g++) {
-            plan_choose(&p, &gpus[g], &task.shape, "auto");
-            double gpu_ns = plan_cost_ns(&p, &gpus[g], &task.shape);
-            taken[g] = auto_prefers_gpu(&task, cpu, &gpus[g], true);
-            n_taken[g] += taken[g];
-            check(taken[g] == (gpu_ns < cpu_ns), "%d channels, %d taps, block %d: GPU %d taken: %d, %g and %g ns", n,
-                  taps, block, g, taken[g], gpu_ns, cpu_ns);
-            check(auto_prefers_gpu(&task, cpu, &gpus[g], false) == (taken[g] && cpu_ns * 48000 > 0.33e9),
+            double busy_ns = plan_ns(&gpus[g], task.shape, true), tail_ns = plan_ns(&gpus[g], tail, true);
+            double gpu_ns = busy_ns < 1e9 / 48000 ? plan_ns(&gpus[g], task.shape, false) : busy_ns;
+            double hybrid_ns = fmax(head_ns, tail_ns < 1e9 / 48000 ? 0 : tail_ns);
+            bool is_hybrid = hybrid_ns < 0.5 * fmin(cpu_ns, gpu_ns);
+            enum auto_way want = is_hybrid ? AUTO_HYBRID : gpu_ns < cpu_ns ? AUTO_CUDA : AUTO_CPU;
+            enum auto_way way = auto_choose(&task, &(struct auto_costs){cpu, &gpus[g], NULL, true});
+            taken[g] = way != AUTO_CPU;
+            n_cpu[g] += way == AUTO_CPU;
+            n_cuda[g] += way == AUTO_CUDA;
+            check(way == want, "%d channels, %d taps, block %d: GPU %d: way %d, want %d; %g, %g and %g ns", n, taps,
+                  block, g, way, want, cpu_ns, gpu_ns, hybrid_ns);
+            way = auto_choose(&task, &(struct auto_costs){cpu, &gpus[g], NULL, false});
+            check(way == (cpu_ns * 48000 > 0.33e9 ? want : AUTO_CPU),
                   "%d channels, %d taps, block %d: GPU %d, by costs that nobody measured", n, taps, block, g);
             check(g == 0 || taken[g - 1] || !taken[g], "%d channels, %d taps, block %d: only GPU %d is taken", n, taps,
                   block, g);
@@ -283,8 +300,46 @@ static void a_slow_gpu_is_taken_for_less(const char *backend)
         check(auto_probes_gpu(&task, cpu) == (cpu_ns * 48000 >= 0.02e9), "%d channels, %d taps, block %d", n, taps,
               block);
     }
-    check(n_taken[0] > n_taken[1] && n_taken[1] > n_taken[2] && n_taken[2] > 0, "taken for %d, %d and %d engines",
-          n_taken[0], n_taken[1], n_taken[2]);
+    check(n_cuda[0] > n_cuda[1] && n_cuda[1] > n_cuda[2] && n_cuda[2] > 0, "cuda plays %d, %d and %d engines",
+          n_cuda[0], n_cuda[1], n_cuda[2]);
+    check(n_cpu[0] <= n_cpu[1] && n_cpu[1] < n_cpu[2], "the CPU plays %d, %d and %d engines", n_cpu[0], n_cpu[1],
+          n_cpu[2]);
+}
+
+/* The CPU, cuda and hybrid are each the best by some costs: of a GPU whose calls or whose resident kernel are slow, too. */
+static void auto_chooses_among_three_ways(const char *backend)
+{
+    const struct plan_shape narrow = {1000, 64, 2, 2, 2}, wide = {1000, 64, 9, 9, 81}, file = {480000, 0, 4, 4, 16};
+    const struct plan_shape long_narrow = {480000, 64, 4, 4, 16}, long_wide = {480000, 64, 9, 9, 81};
+    const struct plan_costs kernel = {
+        .call_ns = 6500, .hop_ns = 1400, .word_ns = 3.7, .mac_ns = 7.6e-3, .far_mac_ns = 4.5e-2};
+    struct plan_costs gpu = gpu_like(false), slow_gpu, slow_kernel = kernel;
+    gpu.call_ns = 18000;
+    gpu.cmac_ns = 0.05; /* only files have this cost */
+    slow_gpu = gpu;
+    slow_gpu.call_ns = 1.1e7; /* longer than a block of hybrid's tail */
+    slow_kernel.call_ns = 16000;
+    const struct {
+        const char *name;
+        const struct plan_shape *shape;
+        const struct plan_costs *gpu, *kernel;
+        enum auto_way want;
+    } cases[] = {
+        {"a short response", &narrow, &gpu, &kernel, AUTO_CPU},
+        {"long responses", &long_narrow, &gpu, &kernel, AUTO_HYBRID},
+        {"long responses, slow calls", &long_narrow, &slow_gpu, &kernel, AUTO_CPU},
+        {"many long responses", &long_wide, &gpu, &kernel, AUTO_CUDA},
+        {"many short responses", &wide, &gpu, &kernel, AUTO_CUDA},
+        {"many short responses, a slow kernel", &wide, &gpu, &slow_kernel, AUTO_CPU},
+        {"many short responses, launches", &wide, &gpu, NULL, AUTO_CPU},
+        {"a file", &file, &gpu, &kernel, AUTO_CUDA},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct auto_task task = {*cases[i].shape, "auto", 48000, 0, 1, 0};
+        struct auto_costs costs = {backend_cpu.costs, cases[i].gpu, cases[i].kernel, true};
+        enum auto_way way = auto_choose(&task, &costs);
+        check(way == cases[i].want, "%s: way %d, want %d", cases[i].name, way, cases[i].want);
+    }
 }
 
 /* A GPU is started for a file if all processors of the CPU would take two seconds or more, and longer than the GPU. */
@@ -304,9 +359,11 @@ static void a_file_must_be_long_for_a_gpu(const char *backend)
         }
     file.n_processors = 1;
     file.n_frames = (int64_t)(1e10 / cpu_ns);
-    check(auto_prefers_gpu(&file, backend_cpu.costs, &gpu, false), "ten seconds of the CPU are not worth a GPU");
+    check(auto_choose(&file, &(struct auto_costs){backend_cpu.costs, &gpu, NULL, false}) == AUTO_CUDA,
+          "ten seconds of the CPU are not worth a GPU");
     file.n_processors = 1 << 20;
-    check(!auto_prefers_gpu(&file, backend_cpu.costs, &gpu, true), "ten microseconds are worth a GPU");
+    check(auto_choose(&file, &(struct auto_costs){backend_cpu.costs, &gpu, NULL, true}) == AUTO_CPU,
+          "ten microseconds are worth a GPU");
 }
 
 /* Steered sources go to a GPU once they keep one of two processors busy, also if nobody has measured a cost. */
@@ -319,7 +376,8 @@ static void many_steered_sources_take_a_gpu(const char *backend)
         struct auto_task task = {{1, 64, n, 2, n}, "auto", 48000, 0, 1, scene_cpu_ns(&scene, n, 2)};
         check(task.sources_ns > 0, "%d sources cost %g ns", n, task.sources_ns);
         check(auto_probes_gpu(&task, backend_cpu.costs) == (n > 128), "%d sources: %g ns a frame", n, task.sources_ns);
-        check(auto_prefers_gpu(&task, backend_cpu.costs, &gpu, false) == (n > 128), "%d sources", n);
+        enum auto_way way = auto_choose(&task, &(struct auto_costs){backend_cpu.costs, &gpu, NULL, false});
+        check(way == (n > 128 ? AUTO_CUDA : AUTO_CPU), "%d sources", n);
     }
 }
 
@@ -358,6 +416,7 @@ int main(void)
         TEST(a_first_partition_in_the_time_domain_is_counted, false),
         TEST(whole_hops_are_transformed_where_it_pays, false),
         TEST(a_slow_gpu_is_taken_for_less, false),
+        TEST(auto_chooses_among_three_ways, false),
         TEST(a_file_must_be_long_for_a_gpu, false),
         TEST(many_steered_sources_take_a_gpu, false),
         TEST(masks_of_minutes_get_long_partitions, false),

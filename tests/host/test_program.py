@@ -348,7 +348,7 @@ def test_costs_are_kept_and_broken_ones_ignored(folder):
 
     def engine_measures():
         good("bench", "engine", "--seconds", "0.1", "--backend", "cpu", "--time", "0.05", "--unpaced", env=env)
-        line = r"haloconv costs 3 .*\ncpu\t[^\t]+\t([0-9.e+-]+ ){8}[0-9.e+-]+\n"
+        line = r"haloconv costs 4 .*\ncpu\t[^\t]+\t([0-9.e+-]+ ){11}[0-9.e+-]+\n"
         return kept.exists() and re.fullmatch(line, kept.read_text())
 
     assert not plan_is_measured() and not (folder / "cache").exists()  # info measures nothing
@@ -358,10 +358,10 @@ def test_costs_are_kept_and_broken_ones_ignored(folder):
     kept.unlink()
     assert engine_measures()  # the first live engine, by itself
     assert sorted(p.name for p in kept.parent.iterdir()) == ["costs", "costs.lock"]
-    text = kept.read_text().rsplit("\t", 1)[0] + "\t0.02 0.2 0 0.1 0.03 0.4 50 60 100\n"
+    text = kept.read_text().rsplit("\t", 1)[0] + "\t0.02 0.2 0 0.1 0.03 0.4 50 60 100 0 0 0\n"
     kept.write_text(text)
     assert plan_is_measured()
-    for broken in ["", "garbage", text[:40], text.replace("haloconv costs 3", "haloconv costs 99"),
+    for broken in ["", "garbage", text[:40], text.replace("haloconv costs 4", "haloconv costs 99"),
                    text.replace("cpu\t", "cpu\tother "),
                    text.rsplit("\t", 1)[0] + "\t1e9 nan -1 0 0 0 0 0\n", "\0" * 100]:
         kept.write_text(broken)
@@ -389,7 +389,8 @@ def test_info_goes_by_the_measured_costs_of_a_gpu(folder):
     good("bench", "costs", env=env)
     head, cpu = kept.read_text().splitlines()
     machine = cpu.split("\t")[1].split(", ")[0]
-    slow = f"cuda\t{machine}, a laptop's GPU\t6e-4 1e-3 2.2e-2 5e-3 0 0 25000 15000 800000"
+    slow = (f"cuda\t{machine}, a laptop's GPU\t6e-4 1e-3 2.2e-2 5e-3 0 0 25000 15000 800000 0 0 0\n"
+            f"resident\t{machine}, a laptop's GPU\t2e-1 0 0 0 0 0 0 0 150000 9000 90 1")
     kept.write_text(f"{head}\n{slow}\n")
     assert not gpu()["measured"]  # only one side is
     kept.write_text(f"{head}\n{slow}\n{cpu}\n")

@@ -29,7 +29,7 @@ struct play {
     float *taps, *in, *out;
 };
 
-static void play_open_in_blocks(struct play *p, int lost_at_block, int block)
+static void play_open_as(struct play *p, const char *backend, int max_taps, int lost_at_block, int block)
 {
     char fault[32], why[400] = "";
     struct random r = random_seeded(21);
@@ -42,9 +42,9 @@ static void play_open_in_blocks(struct play *p, int lost_at_block, int block)
     hc_config_init(&config);
     config.block = block;
     config.n_in = config.n_out = 1;
-    config.max_taps = TAPS;
+    config.max_taps = max_taps;
     config.wait_us = NO_FREEWHEEL_US;
-    config.backend = "cuda";
+    config.backend = backend;
     snprintf(fault, sizeof fault, "fail %d", lost_at_block + WARM_UP);
     setenv("HC_FAULT", fault, 1);
     int error = failover_open(&config, &p->history, NULL, 1e9, &p->failover, REASON(why, sizeof why));
@@ -54,6 +54,11 @@ static void play_open_in_blocks(struct play *p, int lost_at_block, int block)
     check(failover_load(p->failover, &route, 1, NULL, REASON(why, sizeof why)) == HC_OK, "%s", why);
     check(failover_start(p->failover, 0, REASON(why, sizeof why)) == HC_OK, "%s", why);
     failover_set_wait(p->failover, NO_FREEWHEEL_US);
+}
+
+static void play_open_in_blocks(struct play *p, int lost_at_block, int block)
+{
+    play_open_as(p, "cuda", TAPS, lost_at_block, block);
 }
 
 static void play_open(struct play *p, int lost_at_block)
@@ -159,6 +164,24 @@ static void the_standby_processes_the_input_by_itself(const char *backend)
     check(failover_state(p.failover) == HC_LIVE_STANDBY, "state %d", (int)failover_state(p.failover));
     play_check(&p, 0, 0, p.pos);
     play_close(&p);
+}
+
+/* By name and by "auto" alike. The device fails in a job of its tail, some blocks before it is missed. */
+static void the_standby_replaces_hybrid(const char *backend)
+{
+    static const char *const names[] = {"hybrid", "auto"};
+    faulty_costs_keep();
+    for (int i = 0; i < 2; i++) {
+        struct play p;
+        play_open_as(&p, names[i], 400000, 20, BLOCK);
+        check(strcmp(p.failover->info.backend, "hybrid") == 0, "%s is %s", names[i], p.failover->info.backend);
+        for (play_to(&p, 10 * BLOCK); failover_state(p.failover) == HC_LIVE_OK; play_to(&p, p.pos + BLOCK))
+            await_standby(&p);
+        play_to(&p, p.pos + 50 * BLOCK);
+        check(failover_state(p.failover) == HC_LIVE_STANDBY, "%s: state %d", names[i], (int)failover_state(p.failover));
+        play_check(&p, 0, 0, p.pos);
+        play_close(&p);
+    }
 }
 
 /* If the system has stopped the standby thread, the audio thread processes the missing blocks first. More than
@@ -286,6 +309,7 @@ int main(void)
         TEST(a_standby_thread_that_cannot_run_costs_little, false),
         TEST(a_device_that_fails_before_it_plays_is_refused, false),
         TEST(the_standby_processes_the_input_by_itself, false),
+        TEST(the_standby_replaces_hybrid, false),
         TEST(missing_blocks_are_processed_first, false),
         TEST(freewheeling_all_missing_blocks_are_processed_first, false),
         TEST(from_too_far_behind_the_standby_plays_a_few_blocks_later, false),

@@ -33,8 +33,8 @@ void player_open(struct player *p, const hc_config *config, const char *backend,
     check(code == HC_OK, "hc_open(%s, %s, block %d, taps %d): %d, %s", backend, config->method, config->block,
           config->max_taps, code, why);
     hc_get_info(p->engine, &p->info);
-    check(strncmp(p->info.backend, backend, strlen(p->info.backend)) == 0, "asked for %s, got %s", backend,
-          p->info.backend);
+    bool is_named = strncmp(p->info.backend, backend, strlen(p->info.backend)) == 0;
+    check(is_named || strcmp(backend, "auto") == 0, "asked for %s, got %s", backend, p->info.backend);
     p->call_in = must_alloc((size_t)config->n_in, sizeof *p->call_in);
     p->call_out = must_alloc((size_t)config->n_out, sizeof *p->call_out);
     p->in = must_alloc((size_t)config->n_in, sizeof *p->in);

@@ -590,6 +590,30 @@ def gpu():
         pytest.skip("this torch has no CUDA device")
 
 
+def test_small_runs_of_a_thread_and_stream_keep_a_workspace(ht, monkeypatch):
+    """Other threads, streams and CUDA graphs have others: nothing orders their runs. The CPU stands for a device here."""
+    monkeypatch.setattr(ht, "_is_capturing", lambda: capturing)
+    monkeypatch.setattr(ht, "_kept", {})
+    x, capturing, others = torch.zeros(3), False, []
+
+    def workspace(n_bytes=100, stream=0, may_keep=True):
+        return ht._workspace(n_bytes, x, 0, stream, may_keep)
+    kept = workspace()
+    assert workspace() is kept and kept.numel() == ht._KEPT_BYTES and workspace(0) is None
+    thread = threading.Thread(target=lambda: others.append(workspace()))
+    thread.start()
+    thread.join()
+    others += [workspace(stream=1), workspace(may_keep=False), workspace(ht._KEPT_BYTES + 1)]
+    capturing = True
+    others.append(workspace())
+    assert all(other is not kept for other in others)
+    assert [other.numel() for other in others[2:]] == [100, ht._KEPT_BYTES + 1, 100]
+    capturing = False
+    for stream in range(200):
+        workspace(stream=stream)
+    assert len(ht._kept) <= 64
+
+
 def test_cuda_side_stream(ht, gpu):
     """The call follows the work of its stream, which is late here, and the next work of the stream follows the call."""
     x, h = tensor((8, 2, 50000), "cuda"), tensor((2, 3000), "cuda")

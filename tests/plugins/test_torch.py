@@ -591,7 +591,7 @@ def gpu():
 
 
 def test_small_runs_of_a_thread_and_stream_keep_a_workspace(ht, monkeypatch):
-    """Other threads, streams and CUDA graphs have others: nothing orders their runs. The CPU stands for a device here."""
+    """Other threads, streams and CUDA graphs have others: nothing orders their runs. No device is needed."""
     monkeypatch.setattr(ht, "_is_capturing", lambda: capturing)
     monkeypatch.setattr(ht, "_kept", {})
     x, capturing, others = torch.zeros(3), False, []

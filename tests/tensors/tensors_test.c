@@ -695,6 +695,28 @@ static void filters_by_index_match_a_float64_sum(const char *backend)
             }
 }
 
+/* The partial sums of the groups, and the sums of the filters, exceed the workspace of a GPU. */
+static void a_bank_in_16_bits_is_rounded_once(const char *backend)
+{
+    static const int64_t all_sizes[][2][3] = {/* items, taps, filters: for a GPU; for others */
+                                              {{370, 16000, 600}, {20, 600, 40}},
+                                              {{3, 1500000, 5}, {5, 3000, 5}}};
+    need_tensors(backend);
+    struct random r = random_seeded(207);
+    for (int i = 0; i < 8; i++) {
+        const int64_t *sizes = all_sizes[i % 2][FEW || !on_gpu(backend)];
+        struct shape s = shape_of(i / 4 ? HC_CAUSAL : HC_FULL, sizes[0], 3, 3, 20, sizes[1]);
+        s.n_filters = sizes[2];
+        s.h_type = i / 2 % 2 ? HC_BFLOAT16 : HC_FLOAT16;
+        s.packed = i / 4;
+        s.lengths = i == 2 || i == 5;
+        if (s.packed) s.n_frames *= s.n_batch;
+        struct trial c = trial_make(backend, &s, HC_GRADIENT_H, &r);
+        trial_check(backend, &c);
+        trial_drop(&c);
+    }
+}
+
 static void packed_sequences_match_a_float64_sum(const char *backend)
 {
     static const int64_t sizes[][3] = {{40, 30, 4},     {1000, 60, 7},     {3000, 700, 5}, {300, 3000, 3},
@@ -1333,6 +1355,7 @@ int main(void)
                                         TEST(any_strides_are_read_and_gaps_are_not_written, ONCE_A_DEVICE),
                                         TEST(taps_beyond_a_length_count_as_zero, ONCE_A_DEVICE),
                                         TEST(filters_by_index_match_a_float64_sum, ONCE_A_DEVICE),
+                                        TEST(a_bank_in_16_bits_is_rounded_once, ONCE_A_DEVICE),
                                         TEST(packed_sequences_match_a_float64_sum, ONCE_A_DEVICE),
                                         TEST(wrong_offsets_reach_no_other_memory, ONCE_A_DEVICE),
                                         TEST(any_mix_of_types_is_rounded_once, ONCE_A_DEVICE),

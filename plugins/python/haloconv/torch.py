@@ -22,6 +22,7 @@ stream, nothing waits, memory comes from torch's allocator, and a CUDA graph may
 must be on one device. Any thread may call anything here.
 
 Memory: inputs may be views and expanded tensors. Only frames that are not adjacent (x.transpose(-1, -2)) are copied.
+On a GPU a thread keeps 1 MiB for each stream that it uses, the workspace of its small calls.
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the
 operators torch.ops.haloconv.convolve, .gradient_x, .gradient_h and .gradients (both in one run). torch.func.vmap works
@@ -98,11 +99,11 @@ def _workspace(n_bytes, like, index, stream, may_keep):
 
     The caching allocator aligns to 512 bytes, and reuses memory in the order of the stream. Small runs of a thread in
     a stream use one workspace in that order, too: an allocation takes a fifth of a call's time. A CUDA graph needs
-    memory of its own, because other streams may replay it.
+    its own memory, because other streams may replay it; _is_capturing looks at the current device.
     """
     if not n_bytes:
         return None
-    if not may_keep or n_bytes > _KEPT_BYTES or _is_capturing():
+    if not may_keep or n_bytes > _KEPT_BYTES or index != _current_device() or _is_capturing():
         return _empty((n_bytes,), torch.uint8, like)
     key = get_ident(), index, stream
     kept = _kept.get(key)
@@ -182,6 +183,7 @@ def _public_stream(index):
 
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _public_stream)
 _is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
+_current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 
 
 # ---- autograd -------------------------------------------------------------------------------------------------------

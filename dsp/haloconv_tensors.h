@@ -103,8 +103,8 @@ int64_t hc_tensors_frames(const hc_tensors *t);
  * the workspace that a run needs on the device: at most a quarter of the bytes of x, h and y, or 64 MiB if that is
  * more. On the CPU it is 0: a run allocates its memory itself. Fails with HC_EINVAL, HC_EUNSUPPORTED (no such backend;
  * packed sequences with HC_VALID; on a GPU 2^31 filters, or rows of a filter, or more; taps that are too long for it;
- * more than about 6.3 million taps if y or gx, as the output, has 16 bits; the gradient of a bank in 16 bits that needs
- * more workspace), HC_ENOMEM, HC_EDEVICE; *plan is NULL then. [setup], any thread */
+ * more than about 6.3 million taps if y or gx, as the output, has 16 bits, 8 million for the gradient of a bank in 16
+ * bits), HC_ENOMEM, HC_EDEVICE; *plan is NULL then. [setup], any thread */
 int hc_tensor_plan_open(const hc_tensors *t, int op, hc_tensor_plan **plan, size_t *bytes, char *why, size_t cap);
 /* Runs the operation. *data is read during the call only. Several threads may run one plan at the same time. Results do
  * not depend on the run: the same tensors give the same bits. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE; out is then

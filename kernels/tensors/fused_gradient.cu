@@ -282,11 +282,11 @@ static __global__ void __launch_bounds__(256) bank_sum_kernel(fused_gradient_h p
     const int64_t number = first + blockIdx.y, length = p.lengths ? p.lengths[number] : frames;
     const int64_t at = number * p.out.stride[0] + k;
     const bool has_tap = k < frames && k < length;
-    float sum = has_tap && p.add ? ((const float *)p.gh)[at] : 0.0f;
+    float sum = has_tap && p.sums ? p.sums[number * p.sums_stride + k] : 0.0f;
     for (int from = 0; from < p.groups.n; from += 256) {
         const int n = p.groups.n - from < 256 ? p.groups.n - from : 256;
         __syncthreads();
-        if ((int)threadIdx.x < n) numbers[threadIdx.x] = p.groups.index[p.groups.first + from + (int)threadIdx.x];
+        if ((int)threadIdx.x < n) numbers[threadIdx.x] = filter_of(p.groups, p.groups.first + from + threadIdx.x);
         __syncthreads();
         for (int i = 0; i < n; i++) {
             if (numbers[i] != number || !has_tap) continue;

@@ -33,6 +33,7 @@ struct fused_groups {         /* the rows of a batch, sorted by the filter that 
     const int64_t *offsets;   /* [batch + 1]: the items are packed sequences, with these first frames; or NULL */
     int64_t packed;           /* frames of all sequences of x */
     int64_t gap;              /* fused_rows.gap of the rows that are cut into windows */
+    int64_t first_filter;     /* with an index: the filter that is number 0 of this launch */
 };
 
 struct fused_convolve {       /* y = the convolution of x with the filters */
@@ -66,10 +67,11 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     int64_t n_windows, hop;   /* window j has frames [j * hop, (j + 1) * hop) of x */
     int64_t gy_first;         /* window j has 2N frames of gy from j * hop + gy_first on */
     int n_slices;             /* teams that share the windows of a group */
-    const int64_t *lengths;
+    const int64_t *lengths;   /* with an index: from first_filter on, as gh */
     void *gh;                 /* the gradient, with the strides of `out` */
     float *partial;           /* [n_slices][groups.n][out.frames]; unused if n_slices is 1 and there is no index */
-    bool add;                 /* with an index: add to gh, of HC_FLOAT32, instead of writing it */
+    const float *sums;        /* with an index: sums of earlier groups, to which these are added; NULL: none */
+    int64_t sums_stride;      /* floats from a filter of the launch to the next */
     float2 *stash;            /* fused_gradient_h_stash() bytes; unused if that is 0 */
     struct fused_rows gx;     /* with spectra: the gradient of x, too */
     void *gx_data;

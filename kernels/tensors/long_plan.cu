@@ -158,9 +158,15 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         plan.n_windows = plan.is_single && !c->x.packed ? 1 : windows_in(c, frames, plan.hop);
         if (c->has_index && c->op == HC_GRADIENT_H) {
             const int64_t filters = c->h.batch * c->h.channels, bytes = c->h.frames * (int64_t)sizeof(float);
-            plan.n_partial = min_of(filters, max_of(1, (int64_t)(c->limit / 2) / bytes));
-            plan.partial = (size_t)((plan.n_partial * bytes + 255) / 256 * 256);
-            if (plan.n_partial < filters && c->h.type != HC_FLOAT32) continue; /* no sum in 16 bits */
+            const int64_t half = (int64_t)(bank_limit(c) / 2) / bytes;
+            plan.n_partial = min_of(filters, max_of(1, half));
+            plan.n_bank = c->bank.batch;
+            if (plan.n_partial < filters && c->h.type != HC_FLOAT32) {
+                plan.n_partial = max_of(1, half / 2);
+                plan.n_bank = min_of(c->bank.batch, max_of(1, half / 2));
+                plan.sums = (size_t)((plan.n_bank * bytes + 255) / 256 * 256);
+            }
+            plan.partial = (size_t)((plan.n_partial * bytes + 255) / 256 * 256) + plan.sums;
         }
         for (int halves = 0; halves < 2; halves++) {
             if (halves) {

@@ -14,7 +14,9 @@ struct long_plan {
     int n_groups, n_units;   /* number of filters, and of windows, that the workspace holds                          */
     bool by_bank;            /* with an index: a spectrum for each filter of the bank, not for each that rows use    */
     int64_t n_partial;       /* gradient h of a bank: filters, one for each group of rows, in the workspace          */
-    size_t partial;          /* their bytes, at the end of the workspace                                             */
+    int64_t n_bank;          /* filters of a chunk of the bank                                                       */
+    size_t partial, sums;    /* bytes of those filters, and of the sums of a chunk, if several launches add up to 16
+                                bits; both at the end of the workspace                                               */
     bool is_halves;          /* long_halves, long_gradient_halves: the workspace holds no windows                    */
     bool is_summed;          /* gradient h: the launches for a filter add in the workspace, to round 16 bits once    */
     size_t kept;             /* bytes of the first rows' results, at the end of the workspace; 0: not needed         */

@@ -4,6 +4,7 @@
  *   the same, windows in halves          [spectra of some filters] [kept]
  *   workspace, gradient h                [sum, with is_summed] [some windows of gy] [as many of x]
  *   the same, windows in halves          [spectrum of x and sum of the products, for each block] [kept]
+ *   gradient h of a bank                 the same, then [filters of some groups] [sums of a chunk of the bank]
  */
 #include "long_rows.h"
 
@@ -186,23 +187,24 @@ static int run_long_bank(const struct tensor_call *c, const hc_tensor_data *d, c
     own.h.stride[1] = c->h.frames;
     own.h.stride[0] = c->h.channels * c->h.frames;
     struct fused_gradient_h sum = {};
-    sum.groups = groups_of(c, d);
-    sum.out = rows_of(&c->bank);
-    sum.lengths = c->lengths;
-    sum.gh = d->out;
+    struct fused_groups chunk = groups_of(&own, d);
+    float *sums = plan->sums ? (float *)((char *)d->workspace + (plan->bytes - plan->sums)) : NULL;
     sum.partial = (float *)((char *)d->workspace + (plan->bytes - plan->partial));
     sum.n_slices = 1;
-    for (; sum.groups.first < filters; sum.groups.first += sum.groups.n) {
-        const int end = (int)min_of(filters, sum.groups.first + plan->n_partial);
-        struct fused_groups groups = groups_of(&own, d);
-        for (groups.first = sum.groups.first; groups.first < end; groups.first += groups.n) {
-            groups.n = (int)min_of(plan->n_groups, end - groups.first);
-            PASS(
-                run_long_gradient_h(&own, d, device, plan, &groups, sum.partial - sum.groups.first * c->h.frames, why));
+    for (; chunk.first_filter < c->bank.batch; chunk.first_filter += plan->n_bank) {
+        chunk.n_filters = min_of(plan->n_bank, c->bank.batch - chunk.first_filter);
+        for (chunk.first = 0; chunk.first < filters; chunk.first += chunk.n) {
+            chunk.n = (int)min_of(plan->n_partial, filters - chunk.first);
+            const int end = chunk.first + chunk.n;
+            struct fused_groups groups = chunk;
+            for (; groups.first < end; groups.first += groups.n) {
+                groups.n = (int)min_of(plan->n_groups, end - groups.first);
+                PASS(run_long_gradient_h(&own, d, device, plan, &groups, sum.partial - chunk.first * c->h.frames, why));
+            }
+            sum.groups = chunk;
+            bank_output_set(c, d, sums, &sum);
+            TRY(fused_bank_sum_launch(&sum, (cudaStream_t)d->stream), "the gradient of a bank");
         }
-        sum.groups.n = end - sum.groups.first;
-        sum.add = sum.groups.first > 0;
-        TRY(fused_bank_sum_launch(&sum, (cudaStream_t)d->stream), "the gradient of a bank");
     }
     return HC_OK;
 }

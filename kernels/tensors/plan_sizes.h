@@ -5,6 +5,11 @@
 #include "dsp/device/tensor_backend.h"
 #include "fused_kernels.h"
 
+/* Tests lower this, for short filters: bytes. */
+#ifndef BANK_UP_TO
+#define BANK_UP_TO SIZE_MAX
+#endif
+
 static inline int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -26,7 +31,7 @@ static inline struct fused_groups groups_of(const struct tensor_call *c, const h
 {
     return fused_groups{(int)c->h.batch, (int)c->h.channels, (int)c->x.batch,
                         (int)c->x.channels, 0, 0, d->index, c->bank.batch, d->offsets, c->x.packed,
-                        c->op == HC_CONVOLVE ? c->y.gap : 0};
+                        c->op == HC_CONVOLVE ? c->y.gap : 0, 0};
 }
 /* The filters of a bank, as groups. */
 static inline struct fused_groups groups_of_bank(const struct tensor_call *c)
@@ -35,6 +40,27 @@ static inline struct fused_groups groups_of_bank(const struct tensor_call *c)
     groups.h_batch = groups.n = (int)c->bank.batch;
     groups.h_channels = groups.batch = groups.channels = 1;
     return groups;
+}
+
+/* The max. bytes of the workspace for the partial sums of a bank's gradient, and for the sums of its filters. */
+static inline size_t bank_limit(const struct tensor_call *c) { return c->limit < BANK_UP_TO ? c->limit : BANK_UP_TO; }
+
+/* Sets where the gradients of a bank's filters go, from groups.first_filter on. Sums of earlier groups are in gh or, to
+ * round 16 bits once, in `sums`, which is NULL otherwise. */
+static inline void bank_output_set(const struct tensor_call *c, const hc_tensor_data *d, float *sums,
+                                   struct fused_gradient_h *p)
+{
+    const int64_t first = p->groups.first_filter;
+    const bool is_last = p->groups.first + p->groups.n == c->h.batch * c->h.channels;
+    p->out = rows_of(&c->bank);
+    p->gh = (char *)d->out + first * c->bank.stride[0] * tensor_element(&c->bank);
+    p->lengths = c->lengths ? c->lengths + first : NULL;
+    p->sums_stride = sums ? c->h.frames : c->bank.stride[0];
+    p->sums = p->groups.first == 0 ? NULL : sums ? sums : (const float *)p->gh;
+    if (!sums || is_last) return;
+    p->gh = sums;
+    p->out.stride[0] = c->h.frames;
+    p->out.type = HC_FLOAT32;
 }
 
 /* The windows of a row; of packed sequences, the max. windows of all sequences (row_windows.cuh). */

@@ -31,10 +31,11 @@ static __device__ __forceinline__ int again(int t)
 
 /* ---- filters by index, packed sequences ---- */
 
-/* Returns the number of a group's filter; -1: none. */
+/* Returns the number of a group's filter; -1: none. Any number may be in the index, so the difference may wrap. */
 static __device__ __forceinline__ int64_t filter_of(const fused_groups &g, unsigned group)
 {
-    const int64_t number = g.index ? g.index[group] : (int64_t)group;
+    const int64_t number =
+        g.index ? (int64_t)((uint64_t)g.index[group] - (uint64_t)g.first_filter) : (int64_t)group;
     return !g.index || (number >= 0 && number < g.n_filters) ? number : -1;
 }
 /* The group of a packed sequence's channel. */

@@ -2,7 +2,7 @@
  * workspace, launches the kernels.
  *
  *   workspace, convolve and gradient x   [spectra of a chunk of filters]
- *   workspace, gradient h                [stash] [partial sums]
+ *   workspace, gradient h                [stash] [partial sums] [sums of a chunk of a bank]
  *   workspace, both gradients            [partial sums] [spectra of a chunk of filters]
  *
  * If the workspace is too small for all filters, they are processed in chunks, one after the other. Filters too long
@@ -27,8 +27,6 @@ enum { ALIGNMENT = 256 };                                               /* bytes
 #ifndef FUSED_UP_TO
 #define FUSED_UP_TO FUSED_MAX
 #endif
-
-#define BANK_OF_16_BITS "cuda: the gradient of a bank in 16 bits would be rounded several times; use float32 for h"
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
@@ -80,7 +78,9 @@ struct tensor_plan {
     int n_groups;            /* filters of a chunk                                                                   */
     bool by_bank;            /* with an index: a spectrum for each filter of the bank, not for each that rows use    */
     int n_slices;            /* slices of the gradient of h                                                          */
+    int64_t n_bank;          /* filters of a chunk of the bank                                                       */
     size_t stash, partial;   /* bytes of the workspace's stash and partial sums                                      */
+    size_t sums;             /* bytes of the sums of a chunk, if groups of several launches add up to 16 bits        */
     size_t bytes;            /* bytes of the workspace                                                               */
     double cycles;           /* estimated                                                                            */
     bool is_long;            /* `longer` is the plan, and `bytes` its workspace; the other fields are unused         */
@@ -115,6 +115,7 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     const int64_t filters = c->h.batch * c->h.channels, rows = rows_of_filter(c);
     double best = 0;
     memset(plan, 0, sizeof *plan);
+    plan->n_bank = c->bank.batch;
     if (c->has_index && c->bank.batch > INT_MAX)
         return fail(HC_EUNSUPPORTED, why, "cuda: a bank of %lld filters is too large; use at most %d",
                     (long long)c->bank.batch, INT_MAX);
@@ -150,7 +151,9 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         return HC_OK;
     }
     if (!plan->log2_n && c->op == HC_GRADIENT_H && c->has_index && c->h.type != HC_FLOAT32)
-        return fail(HC_EUNSUPPORTED, why, BANK_OF_16_BITS);
+        return fail(HC_EUNSUPPORTED, why,
+                    "cuda: the gradient of a bank of %lld taps in 16 bits needs too much memory; use float32 for h",
+                    (long long)c->h.frames);
     if (!plan->log2_n && c->op != HC_GRADIENT_H && type_of_output(c) != HC_FLOAT32)
         return fail(HC_EUNSUPPORTED, why,
                     "cuda: filters of %lld taps are too long for an output of 16 bits; use float32 for %s, or the CPU",
@@ -168,20 +171,22 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         const int64_t tasks = c->x.packed ? plan->n_windows * c->x.channels : rows * plan->n_windows; /* max. */
         int64_t slices = min_of(tasks, max_of(1, teams / groups)); /* slices that all run at once */
         slices = ceil_div(tasks, ceil_div(tasks, slices));      /* fewer slices, if not slower */
-        const size_t partial = (size_t)c->h.frames * sizeof(float);
+        const size_t partial = (size_t)c->h.frames * sizeof(float), limit = c->has_index ? bank_limit(c) : c->limit;
         for (;;) {
             plan->n_slices = (int)slices;
             plan->n_groups = (int)groups;
             if (c->op == HC_GRADIENT_H) plan->stash = aligned(fused_gradient_h_stash(plan->log2_n, groups * slices));
             plan->partial = slices > 1 || c->has_index ? aligned(partial * (size_t)(slices * groups)) : 0;
-            plan->bytes = plan->stash + plan->partial;
+            if (c->has_index && c->h.type != HC_FLOAT32 && groups < filters) {
+                plan->n_bank = min_of(c->bank.batch, max_of(1, (int64_t)(limit / 2 / partial)));
+                plan->sums = aligned((size_t)plan->n_bank * partial);
+            }
+            plan->bytes = plan->stash + plan->partial + plan->sums;
             if (c->op == HC_GRADIENTS) plan->bytes += (size_t)groups * spectrum;
-            if (plan->bytes <= c->limit || (slices == 1 && groups == 1)) break;
+            if (plan->bytes <= limit || (slices == 1 && groups == 1)) break;
             if (slices > 1) slices /= 2;
             else groups = (groups + 1) / 2;
         }
-        if (c->has_index && groups < filters && c->h.type != HC_FLOAT32)
-            return fail(HC_EUNSUPPORTED, why, BANK_OF_16_BITS);
     } else {
         plan->by_bank = c->has_index && c->bank.batch <= min_of(filters, (int64_t)(c->limit / spectrum));
         if (!plan->by_bank) groups = min_of(groups, (int64_t)(c->limit / spectrum));
@@ -261,7 +266,6 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
     p.x = rows_of(&c->x);
     p.gy = rows_of(&c->y);
     p.out = rows_of(is_both ? &c->gh : &c->bank);
-    p.add = groups.first > 0;
     p.gy_data = d->a;
     p.x_data = d->b;
     p.n_windows = plan->n_windows;
@@ -272,6 +276,7 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
     p.gh = is_both ? d->out_h : d->out;
     p.stash = (float2 *)d->workspace;
     p.partial = (float *)((char *)d->workspace + plan->stash);
+    if (c->has_index) bank_output_set(c, d, plan->sums ? (float *)((char *)p.partial + plan->partial) : NULL, &p);
     const int64_t n = (int64_t)1 << plan->log2_n;
     const bool is_real = plan->is_single && c->from + c->y.frames <= n && c->x.frames <= n && c->h.frames <= n;
     if (is_both) {
@@ -337,9 +342,13 @@ static int plan_run(const struct tensor_call *c, const struct tensor_plan *plan,
     if (plan->is_long) return long_run(c, d, plan->device, &plan->longer, why);
     const int filters = (int)(c->h.batch * c->h.channels);
     struct fused_groups groups = groups_of(c, d);
-    for (; groups.first < filters; groups.first += groups.n) {
-        groups.n = (int)min_of(plan->n_groups, filters - groups.first);
-        PASS(c->op >= HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why) : run_convolve(c, d, plan, groups, why));
+    for (; groups.first_filter < c->bank.batch; groups.first_filter += plan->n_bank) {
+        groups.n_filters = min_of(plan->n_bank, c->bank.batch - groups.first_filter);
+        for (groups.first = 0; groups.first < filters; groups.first += groups.n) {
+            groups.n = (int)min_of(plan->n_groups, filters - groups.first);
+            PASS(c->op >= HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why)
+                                        : run_convolve(c, d, plan, groups, why));
+        }
     }
     return HC_OK;
 }

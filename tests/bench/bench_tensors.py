@@ -2,12 +2,14 @@
 """Convolution of tensors on a GPU: haloconv beside NVIDIA's call, torch's FFT, torchaudio and FlashFFTConv.
 
     make bench-tensors
-    tests/bench/bench_tensors.py [--quick] [--device cuda:0] [--only rows,grid,loop,calls] [--ways NAMES] [--json FILE]
+    tests/bench/bench_tensors.py [--quick] [--device cuda:0] [--only PARTS] [--ways NAMES] [--json FILE]
 
     rows  eight shapes, forward and forward with backward: medians of CUDA events in ms, the relative error beside
           float64 (norm over norm), the memory beyond inputs and results, and the targets
     grid  hundreds of shapes, random in sizes, sharing and mode: haloconv.torch beside the faster of torch's rfft of the
           exact length and of a power of two; the median, and the ten worst
+    index the shapes with a filter for each item, plainly and by an index of a bank of the same filters
+    packed  64 sequences of 0.5 to 20 s at 16 kHz, each with a response of 1 s, beside a batch of as many frames
     loop  training of a separation network with reverberation on the fly: what the convolution takes of a step
     calls the host's time for a call of a tiny shape from Python
 
@@ -39,6 +41,7 @@ RECORDED_NVIDIA = {(64, 768, 1024): ((0.405, 1.18), (0.402, 1.16)), (64, 768, 40
                    (16, 768, 32768): ((5.73, 12.7), (5.12, 11.8)),
                    (2, 768, 1 << 20): ((33.0, 76.4), (25.9, 60.1))}  # 0.3.1 on an H200
 OWN_TARGET, GRID_TARGET = (8, 6), 1.2  # times faster: forward, forward and backward; the slowest shape
+INDEX_TARGET, PACKED_TARGET = 1.05, 1.15  # times of the same filters without an index, of a batch without gaps
 PADDED_TARGET, ERROR_TARGET, SHARE_TARGET, SMALL, CALL_TARGET = 4, 1e-6, 0.02, 64 << 20, 15  # CALL_TARGET: us
 
 
@@ -304,6 +307,63 @@ def compare_grid(worker, options, verdicts):
     return [{**r, "shape": str(r["shape"])} for r in results + failed]
 
 
+# ---- filters by index, packed sequences ----
+def is_small(options):
+    return options.quick and options.device == "cpu"
+
+
+def print_times(title, r, key="forward", both="both"):
+    errors = " | ".join(number(r.get(name), ".1e") for name in ("error", "gx", "gh"))
+    print(f"| {title} | {number(r.get(key))} | {number(r.get(both))} | {errors} | {r.get('failed', '')} |", flush=True)
+
+
+def compare_index(worker, options, verdicts):
+    from tensors_ways import Shape  # pylint: disable=import-outside-toplevel
+    sizes = [(4, 10000, 1000)] if is_small(options) else [(64, 160000, 16000), (16, 480000, 96000)]
+    print("**Index**: a filter for each item, ms\n\n| x, h, mode | forward | and backward | error y | gx | gh | |")
+    print("|---|--:|--:|--:|--:|--:|---|")
+    results = []
+    for batch, frames, taps in sizes:
+        shape = Shape(batch, 1, frames, taps, batch, 1, "full")
+        plain, index = (worker.measure("row", shape, way) for way in ("haloconv.torch", "haloconv.torch index"))
+        log(f"{shape}: {plain}, by index: {index}")
+        print_times(f"{shape}", plain)
+        print_times("the same by index", index)
+        for key, title in (("forward", "forward"), ("both", "forward and backward")):
+            verdicts.at_most(f"{batch} x {frames:,}, {title}: by index / plain", INDEX_TARGET,
+                             ratio(index.get(key), plain.get(key)), "{:.2f}".format)
+        results.append({"shape": str(shape), "plain": plain, "index": index})
+        judge_errors(f"{batch} x {frames:,} by index", index, verdicts)
+    print(flush=True)
+    return results
+
+
+def judge_errors(what, r, verdicts):
+    verdicts.at_most(f"{what}, relative error of y, gx and gh", ERROR_TARGET,
+                     largest([r[key] for key in ("error", "gx", "gh") if key in r]), "{:.1e}".format)
+
+
+def compare_packed(worker, options, verdicts):
+    n, rate = (8, 1600) if is_small(options) else (64, 16000)
+    draw = random.Random(options.seed)
+    lengths = [draw.randint(rate // 2, 20 * rate) for _ in range(n)]
+    lengths[0] -= sum(lengths) % n  # so that a batch of equal lengths has as many frames
+    r = worker.measure("packed", lengths, rate)
+    log(f"packed: {r}")
+    print(f"**Packed**: {n} sequences of {min(lengths):,} to {max(lengths):,} frames, {sum(lengths):,} in all, with a "
+          f"filter of {rate:,} taps each, ms\n\n| | forward | and backward | error y | gx | gh | |")
+    print("|---|--:|--:|--:|--:|--:|---|")
+    print_times("packed", r, "packed", "packed_both")
+    for key, title in (("equal", f"a batch of {n} x {sum(lengths) // n:,}"), ("longest", "padded to the longest")):
+        print_times(title, {name: ms for name, ms in r.items() if name.startswith(key)}, key, f"{key}_both")
+    for suffix, title in (("", "forward"), ("_both", "forward and backward")):
+        verdicts.at_most(f"packed, {title}: / a batch of as many frames", PACKED_TARGET,
+                         ratio(r.get(f"packed{suffix}"), r.get(f"equal{suffix}")), "{:.2f}".format)
+    judge_errors("packed", r, verdicts)
+    print(flush=True)
+    return r
+
+
 # ---- training loop ----
 def compare_loops(worker, options, verdicts):
     results = []
@@ -353,7 +413,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="short measurements and a small grid")
     parser.add_argument("--device", default="cuda:0", help="cuda:0; cpu: small shapes, to try the bench itself")
-    parser.add_argument("--only", default="rows,grid,loop,calls", help="parts, separated by commas")
+    parser.add_argument("--only", default="rows,grid,index,packed,loop,calls", help="parts, separated by commas")
     parser.add_argument("--ways", help="of the rows, only the ways whose names begin so, separated by commas: "
                         "haloconv,NVIDIA")
     parser.add_argument("--grid-seconds", type=float, help="default 75; with --quick 15")
@@ -363,7 +423,8 @@ def main():
     options.seed = int(os.environ.get("HC_TEST_SEED", "0"))
     options.grid_seconds = options.grid_seconds or (15 if options.quick else 75)
     parts = options.only.split(",")
-    kinds = {"rows": compare_rows, "grid": compare_grid, "loop": compare_loops, "calls": compare_calls}
+    kinds = {"rows": compare_rows, "grid": compare_grid, "index": compare_index, "packed": compare_packed,
+             "loop": compare_loops, "calls": compare_calls}
     if not set(parts) <= set(kinds):
         parser.error(f"--only takes {', '.join(kinds)}")
     worker, verdicts, figures = Worker(options), Verdicts(), {}

@@ -255,8 +255,55 @@ def grid(bench, shape, with_backward, seconds, with_graph):
     return result
 
 
+def packed(bench, lengths, taps):
+    """Packed sequences with a filter each, whose mean length is whole, beside batches of as many items.
+
+    packed, equal (of the mean length), longest (padded to it): forward in ms, and with _both; error, gx, gh; the batch
+    of equal lengths holds the same numbers
+    """
+    n, ours, result = len(lengths), tensors_ways.our_module("torch"), {}
+    ends = torch.tensor([0, *lengths]).cumsum(0)
+    offsets = ends.to(bench.device)
+    shapes = {name: tensors_ways.Shape(n, 1, frames, taps, n, 1, "causal")
+              for name, frames in (("equal", sum(lengths) // n), ("longest", max(lengths)))}
+    sets = [(x.reshape(1, -1), h, gy.reshape(1, -1)) for x, h, gy in bench.sets(shapes["equal"])]
+
+    def convolve(x, h):
+        return ours.convolve_packed(x, h, offsets)
+    x, h, gy = sets[0]
+    y, gx, gh = both(convolve, sets[:1])(0)
+    found = []
+    for i, length in enumerate(lengths):
+        own, row = tensors_ways.Shape(1, 1, length, taps, 1, 1, "causal"), slice(ends[i], ends[i + 1])
+        x_i, gy_i, y_i, gx_i = (value[None, :, row] for value in (x, gy, y, gx))
+        found.append(tensors_ways.errors(own, x_i, h[i:i + 1], gy_i, y_i, gx_i, gh[i:i + 1]))
+    for key, name in (("error", "y"), ("gx", "gx"), ("gh", "gh")):
+        result[key] = float(torch.tensor([f[name] for f in found]).max())  # NaN if one is
+    del y, gx, gh, y_i, gx_i
+    ways = {"packed": (convolve, sets)}
+    for name, shape in shapes.items():
+        ways[name] = tensors_ways.WAYS["haloconv.torch"](shape, bench.device), bench.sets(shape)
+    for name, (way, inputs) in ways.items():
+        result[name] = bench.median(forward(way, inputs))
+        result[f"{name}_both"] = bench.median(both(way, inputs))
+    return result
+
+
 def loop(bench, way, with_autocast, small):
     return tensors_loop.measure(bench, way, with_autocast, small)
+
+
+class Nothing(torch.autograd.Function):
+    """Computes nothing: the cost of torch's autograd."""
+
+    @staticmethod
+    def forward(ctx, x, h):
+        ctx.save_for_backward(x, h)
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx, g):
+        return tuple(torch.empty_like(value) for value in ctx.saved_tensors)
 
 
 def calls(bench):
@@ -265,11 +312,15 @@ def calls(bench):
     shape = tensors_ways.Shape(2, 4, 64, 16, 1, 4, "causal")
     x, h, gy = bench.sets(shape, most=1)[0]
     x_leaf, h_leaf, ours = x.clone().requires_grad_(), h.clone().requires_grad_(), tensors_ways.our_module("torch")
-    c_call, y = tensors_ways.Calls(shape, bench.device, torch.float32), torch.empty(shape.sizes[2], device=bench.device)
+    c_call, (gx, gh, y) = tensors_ways.Calls(shape, bench.device, torch.float32), map(torch.empty_like, (x, h, gy))
     arrays = x.cpu().numpy(), h.cpu().numpy(), "causal", None, 1
     convolve_tensors = tensors_ways.our_module("_arrays").convolve_tensors
     ways = {"torch.empty": lambda: torch.empty(shape.sizes[2], device=bench.device), "torch, x * 2": lambda: x * 2,
             "hc_tensor_plan_run": lambda: c_call.run("convolve", x, h, y),
+            "the same, gradient of x": lambda: c_call.run("gradient_x", gy, h, gx),
+            "the same, gradient of h": lambda: c_call.run("gradient_h", gy, x, gh),
+            "torch, an autograd.Function without work, and backward": lambda: torch.autograd.grad(
+                Nothing.apply(x_leaf, h_leaf), (x_leaf, h_leaf), gy),
             "haloconv.torch.convolve": lambda: ours.convolve(x, h, "causal"),
             "the same, x and h need gradients": lambda: ours.convolve(x_leaf, h_leaf, "causal"),
             "the same, and backward": lambda: torch.autograd.grad(ours.convolve(x_leaf, h_leaf, "causal"),
@@ -287,7 +338,7 @@ def host_us(bench, call, n):
     return (time.perf_counter() - start) * 1e6 / n
 
 
-TASKS = {f.__name__: f for f in (row, c_calls, copies, grid, loop, calls)}
+TASKS = {f.__name__: f for f in (row, c_calls, copies, grid, packed, loop, calls)}
 
 
 def text_of(error):

@@ -97,6 +97,22 @@ class Haloconv(Way):
         return self.convolve(x, h, mode=self.shape.mode)
 
 
+class HaloconvIndex(Haloconv):
+    """A filter for each item, as a bank in that order, and its index."""
+
+    def __init__(self, shape, device):
+        super().__init__(shape, device)
+        if shape.h_batch != shape.batch or shape.h_channels != 1:
+            raise NotHere("takes a filter for each item only")
+        self.index = torch.arange(shape.batch, device=device)[:, None]
+
+    def inputs(self, x, h, gy):
+        return x, h[:, 0], gy
+
+    def __call__(self, x, h):
+        return self.convolve(x, h, mode=self.shape.mode, index=self.index)
+
+
 class HaloconvBfloat16(Haloconv):
     """x, h, gy and the results in bfloat16."""
     dtype = torch.bfloat16
@@ -190,8 +206,9 @@ class NvidiaBfloat16(Nvidia):
     dtype = torch.bfloat16
 
 
-WAYS = {"haloconv.torch": Haloconv, "haloconv.torch bf16": HaloconvBfloat16, "nvidia": Nvidia,
-        "nvidia bf16": NvidiaBfloat16, "rfft": Rfft, "torchaudio": Torchaudio, "exact": ExactRfft, "flash": Flash}
+WAYS = {"haloconv.torch": Haloconv, "haloconv.torch index": HaloconvIndex, "haloconv.torch bf16": HaloconvBfloat16,
+        "nvidia": Nvidia, "nvidia bf16": NvidiaBfloat16, "rfft": Rfft, "torchaudio": Torchaudio, "exact": ExactRfft,
+        "flash": Flash}
 
 
 # ---- the C call ----
@@ -206,13 +223,13 @@ class Calls:
                  "gradient_h": (ours.GRADIENT_H, y, x, shape.sizes[1])}
         self.plans = {name: ours.make_plan(op, shape.mode, str(device).encode(), 0, a, b, size, types)
                       for name, (op, a, b, size) in kinds.items()}
-        self.bytes, self.device = max(plan.bytes for plan in self.plans.values()), device
+        self.bytes, self.index = max(plan.bytes for plan in self.plans.values()), device.index
+        self.stream_of = our_module("torch")._current_stream if device.type == "cuda" else lambda index: None
         self.memory = torch.empty(self.bytes + ours.ALIGNMENT, dtype=torch.uint8, device=device)
         self.workspace = self.memory.data_ptr() + (-self.memory.data_ptr()) % ours.ALIGNMENT
 
     def run(self, op, a, b, out):
-        stream = torch.cuda.current_stream(self.device).cuda_stream if self.device.type == "cuda" else None
-        self.plans[op].run(a.data_ptr(), b.data_ptr(), out.data_ptr(), self.workspace, stream)
+        self.plans[op].run(a.data_ptr(), b.data_ptr(), out.data_ptr(), self.workspace, self.stream_of(self.index))
 
 
 # ---- the definition in float64 ----

@@ -32,7 +32,7 @@ $(ON_CPU)/kernels/backend/device_memory.o: ON_CPU_CXXFLAGS += -Ddevice_cut=devic
 $(ON_CPU)/kernels/backend/cuda_transfer.o: ON_CPU_CXXFLAGS += -DOVERLAPPED_BYTES=1048576
 # Filters above 512 taps take the way of those above 16384 on a GPU. The tests of tensors and of the ladder run for less
 # time than -O1 would take to compile the long unrolled functions.
-$(ON_CPU)/kernels/tensors/%.o: ON_CPU_CXXFLAGS += -DLONG_ROW=7 -DFUSED_UP_TO=9 -DGRADIENTS_FROM=7 -O0
+$(ON_CPU)/kernels/tensors/%.o: ON_CPU_CXXFLAGS += -DLONG_ROW=7 -DFUSED_UP_TO=9 -DGRADIENTS_FROM=7 -DBANK_UP_TO=131072 -O0
 $(ON_CPU)/kernels/ladder/%.o: ON_CPU_CXXFLAGS += -O0
 $(ON_CPU)/%.o: tests/cuda/emulator/%.cpp $(BUILD)/flags
 	@mkdir -p $(@D)

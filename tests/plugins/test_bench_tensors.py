@@ -31,7 +31,7 @@ def test_the_bench_measures_ours_and_the_peers(tmp_path):
     (tmp_path / "subquadratic_ops_torch/fft_causal_conv1d.py").write_text(NVIDIA)
     path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
     done = subprocess.run([sys.executable, str(ROOT / "tests/bench/bench_tensors.py"), "--quick", "--device", "cpu",
-                           "--only", "rows,grid,calls", "--grid-shapes", "3", "--json", str(figures)],
+                           "--only", "rows,grid,index,packed,calls", "--grid-shapes", "3", "--json", str(figures)],
                           env={**os.environ, "HALOCONV_LIBRARY": str(BUILD / "libhaloconv.so"), "OMP_NUM_THREADS": "1",
                                "PYTHONPATH": path},
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
@@ -47,5 +47,10 @@ def test_the_bench_measures_ours_and_the_peers(tmp_path):
             assert all(1e-4 < row[way][error] < 2e-3 for error in ("error", "gx", "gh")), row
         assert row["rfft"]["forward"] > 0 and row["torchaudio"]["both"] > 0, row
     assert len(found["grid"]) == 3 and all(shape["ours"] > 0 and shape["exact"] > 0 for shape in found["grid"])
+    for figures in found["index"][0]["plain"], found["index"][0]["index"]:
+        assert figures["forward"] > 0 and figures["both"] > 0
+    for figures in found["index"][0]["index"], found["packed"]:
+        assert all(0 < figures[error] <= 1e-6 for error in ("error", "gx", "gh")), figures
+    assert all(found["packed"][f"{way}{part}"] > 0 for way in ("packed", "equal", "longest") for part in ("", "_both"))
     assert 0 < found["calls"]["haloconv.torch.convolve"] < found["calls"]["the same, and backward"]
     assert "relative error of y, gx and gh | at most 1.0e-06 | " in done.stdout

@@ -95,6 +95,89 @@ def test_second_derivatives(hc, put):
         close(jax.grad(lambda gy: (w * gradient(1, x, h, gy)).sum())(put(gy)), exact(x, w, mode))
 
 
+def row_by_row(x, h, filters, offsets, mode, gy=None):
+    """exact() of rows [sequence][channel] of x [channels, frames]; filters: number of each row's filter, -1: none."""
+    gap = h.shape[-1] - 1 if mode == "full" else 0
+    ends = [offsets[i:i + 2] + np.array([i, i + 1]) * gap for i in range(len(offsets) - 1)]
+    results = [np.zeros((len(x), ends[-1][1]))] if gy is None else [np.zeros(x.shape), np.zeros(h.shape)]
+    for (i, channel), number in np.ndenumerate(filters):
+        own, (begin, end) = x[channel, offsets[i]:offsets[i + 1]], ends[i]
+        if number < 0 or len(own) == 0:
+            continue
+        if gy is None:
+            results[0][channel, begin:end] = exact(own, h[number], mode)
+            continue
+        gx, gh = exact(own, h[number], mode, gy[channel, begin:end])
+        results[0][channel, offsets[i]:offsets[i + 1]] = gx
+        results[1][number] += gh
+    return results if gy is not None else results[0]
+
+
+def agrees(call, x, h, want, want_gradients):
+    """call(x, h), inside of jit, and its gradients are right; want_gradients(gy)."""
+    y = jax.jit(call)(x, h)
+    close(y, want)
+    gy = array(y.shape, 7)
+    for got, right in zip(jax.jit(jax.grad(lambda x, h: (gy * call(x, h)).sum(), (0, 1)))(x, h), want_gradients(gy)):
+        close(got, right.reshape(got.shape))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_filters_by_index(hc, put, mode):
+    """-1 and 6 are no filters; 2^32 + 1 is filter 1 for a reader of 32 bits."""
+    bank = array((6, 40), 2)
+    for x_shape, index in [((50,), [4]), ((5, 3, 50), [[0], [5], [-1], [5], [6]]), ((5, 3, 50), [[1, 1, 0]]),
+                           ((2, 60), [3, -1]), ((2, 3, 2, 9), [[[3, 0]], [[1, 2]]])]:
+        x, index = array(x_shape, 1), np.array(index)
+        whole = np.broadcast_shapes(x_shape[:-1], index.shape)
+        rows, numbers = np.broadcast_to(x, (*whole, x.shape[-1])), np.broadcast_to(index, whole)
+        filters = bank[np.clip(numbers, 0, 5)] * ((numbers >= 0) & (numbers < 6))[..., None]
+
+        def gradients(gy):
+            gx, gh = exact(rows, filters, mode, gy)
+            want = np.zeros(bank.shape)
+            np.add.at(want, np.clip(numbers, 0, 5), gh * ((numbers >= 0) & (numbers < 6))[..., None])
+            return summed(gx, x.shape), want
+        agrees(lambda x, h: hc.jax.convolve(x, h, mode, index=index), put(x), put(bank), exact(rows, filters, mode),
+               gradients)
+    lengths = np.array([0, 40, 7, 30, 1, 9])
+    cut = bank * (np.arange(40) < lengths[:, None])
+    close(hc.jax.convolve(put(x), put(bank), mode, lengths, index), exact(x, cut[index], mode))
+    twice = jax.vmap(lambda x, index: hc.jax.convolve(x, bank, mode, index=index))
+    close(twice(array((2, 3, 50)), jnp.array([[0], [4]])), exact(array((2, 3, 50)), bank[[[0], [4]]], mode))
+    jax.config.update("jax_enable_x64", True)
+    try:
+        far = hc.jax.convolve(put(array((3, 50))), put(bank), mode, index=jnp.array([2, (1 << 32) + 1, -1]))
+        assert far.dtype == jnp.float32 and np.array_equal(np.abs(far).max(-1) > 0, [True, False, False])
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
+@pytest.mark.parametrize("mode", ("causal", "same", "full"))
+@pytest.mark.parametrize("offsets", ([0, 50], [0, 0, 17, 250, 250, 300], [0, 1, 2, 3, 300, 300]))
+def test_packed_sequences(hc, put, offsets, mode):
+    n, x = len(offsets) - 1, array((3, offsets[-1]))
+    for shape, filters in [((40,), np.zeros((n, 3), int)), ((3, 40), np.tile([0, 1, 2], (n, 1))),
+                           ((n, 1, 40), np.tile(np.arange(n)[:, None], 3)),
+                           ((n, 3, 40), np.arange(3 * n).reshape(n, 3))]:
+        h, flat = array(shape, 2), array((max(1, int(np.prod(shape[:-1]))), 40), 2)
+        agrees(lambda x, h: hc.jax.convolve_packed(x, h, jnp.array(offsets), mode), put(x), put(h),
+               row_by_row(x, flat, filters, offsets, mode), lambda gy: row_by_row(x, flat, filters, offsets, mode, gy))
+    bank, index = array((4, 40), 2), generator(4).integers(-1, 4, (n, 3))
+    agrees(lambda x, h: hc.jax.convolve_packed(x, h, offsets, mode, index=index), put(x), put(bank),
+           row_by_row(x, bank, index, offsets, mode), lambda gy: row_by_row(x, bank, index, offsets, mode, gy))
+    want = row_by_row(x[:1], bank, index[:, :1], offsets, mode)[0]
+    close(hc.jax.convolve_packed(put(x[0]), put(bank), offsets, mode, index=index[:, 0]), want)
+    lengths = np.array([40, 0, 3, 39])
+    cut = bank * (np.arange(40) < lengths[:, None])
+    close(hc.jax.convolve_packed(put(x[0]), put(cut[index[:, 0]]), offsets, mode),
+          row_by_row(x[:1], cut, np.where(index[:, :1] < 0, 3, index[:, :1]), offsets, mode)[0])
+    y = hc.jax.convolve_packed(put(x), put(bank), offsets, mode, lengths, index)
+    close(y, row_by_row(x, cut, index, offsets, mode))
+    half = hc.jax.convolve_packed(*(put(v).astype(jnp.bfloat16) for v in (x, bank)), offsets, mode, index=index)
+    assert half.dtype == jnp.bfloat16 and half.shape == y.shape
+
+
 def test_lengths_end_filters(hc, put):
     x, h, lengths = array((2, 3, 60)), array((3, 9), 2), np.array([0, 4, 9])
     cut = h * (np.arange(9) < lengths[:, None])
@@ -132,15 +215,29 @@ def test_empty_batches(hc, put):
     assert hc.jax.convolve(put(np.zeros((0, 3, 5), np.float32)), h).shape == (0, 3, 13)
     gh = jax.grad(lambda h: hc.jax.convolve(np.zeros((0, 3, 5)), h).sum())(h)
     assert gh.shape == h.shape and not gh.any()
+    assert hc.jax.convolve(np.zeros((0, 3, 5)), h, index=np.zeros((0, 1), int)).shape == (0, 3, 13)
+    assert hc.jax.convolve_packed(np.zeros((0, 5)), h[:1], [0, 2, 5], "full").shape == (0, 21)
 
 
 def test_refusals_say_what_to_do(hc, put, monkeypatch):
-    x, h = put(array((2, 3, 50))), put(array((3, 9)))
+    x, h, packed = put(array((2, 3, 50))), put(array((3, 9))), hc.jax.convolve_packed
     for call, kind, text in [(lambda: hc.jax.convolve(x, h, "circular"), ValueError, "mode 'circular' is unknown"),
                              (lambda: hc.jax.convolve(x + 0j, h), TypeError, "is complex"),
                              (lambda: hc.jax.convolve(x, h[:2]), ValueError, "do not broadcast"),
                              (lambda: hc.jax.convolve(x, h[:, :0]), ValueError, "at least one"),
-                             (lambda: hc.jax.convolve(x, h, lengths=[1, 2]), ValueError, "give whole numbers of")]:
+                             (lambda: hc.jax.convolve(x, h, lengths=[1, 2]), ValueError, "give whole numbers of"),
+                             (lambda: hc.jax.convolve(x, x, index=[0]), ValueError, "give a bank"),
+                             (lambda: hc.jax.convolve(x, h[:0], index=[0]), ValueError, "at least one filter"),
+                             (lambda: hc.jax.convolve(x, h, index=[0, 1]), ValueError, "do not broadcast"),
+                             (lambda: hc.jax.convolve(x, h, index=[0.0]), TypeError, "give whole numbers"),
+                             (lambda: packed(x, h, [0, 50]), ValueError, "give .channels, frames. or"),
+                             (lambda: packed(x[0], h, [50]), ValueError, "sequences . 1"),
+                             (lambda: packed(x[0], h, [0, 49]), ValueError, "end with the 50 frames"),
+                             (lambda: packed(x[0], h, [1, 50]), ValueError, "begin with 0"),
+                             (lambda: packed(x[0], h, [0, 30, 20, 50]), ValueError, "ascend"),
+                             (lambda: packed(x[0], h[:2], [0, 50]), ValueError, "leading dimensions .2,.; give .1, 3."),
+                             (lambda: packed(x[0], h, [0, 50], index=[[0, 1]]), ValueError, "index has leading"),
+                             (lambda: packed(x[0], h, [0, 50], "valid"), ValueError, "no mode valid")]:
         with pytest.raises(kind, match=text):
             call()
 

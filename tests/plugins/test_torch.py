@@ -590,6 +590,31 @@ def gpu():
         pytest.skip("this torch has no CUDA device")
 
 
+def test_small_runs_of_a_thread_and_stream_keep_a_workspace(ht, monkeypatch):
+    """Other threads, streams and CUDA graphs have others: nothing orders their runs. No device is needed."""
+    monkeypatch.setattr(ht, "_is_capturing", lambda: capturing)
+    monkeypatch.setattr(ht, "_kept", {})
+    monkeypatch.setattr(ht, "_current_device", lambda: 0)
+    x, capturing, others = torch.zeros(3), False, []
+
+    def workspace(n_bytes=100, stream=0, may_keep=True, device=0):
+        return ht._workspace(n_bytes, x, device, stream, may_keep)
+    kept = workspace()
+    assert workspace() is kept and kept.numel() == ht._KEPT_BYTES and workspace(0) is None
+    thread = threading.Thread(target=lambda: others.append(workspace()))
+    thread.start()
+    thread.join()
+    others += [workspace(stream=1), workspace(may_keep=False), workspace(ht._KEPT_BYTES + 1), workspace(device=1)]
+    capturing = True
+    others.append(workspace())
+    assert all(other is not kept for other in others)
+    assert [other.numel() for other in others[2:]] == [100, ht._KEPT_BYTES + 1, 100, 100]
+    capturing = False
+    for stream in range(200):
+        workspace(stream=stream)
+    assert len(ht._kept) <= 64
+
+
 def test_cuda_side_stream(ht, gpu):
     """The call follows the work of its stream, which is late here, and the next work of the stream follows the call."""
     x, h = tensor((8, 2, 50000), "cuda"), tensor((2, 3000), "cuda")
@@ -628,6 +653,31 @@ def test_cuda_graph(ht, gpu):
         close(y, want)
         for got, exact_gradient in zip((gx, gh), torch.autograd.grad(want.square().sum(), (x64, h64))):
             close(got, exact_gradient, 3 * BOUND)
+
+
+def test_cuda_threads_and_graphs_share_no_workspace(ht, gpu):
+    """Small calls at the same time: of threads in one stream, and of a graph that another stream replays."""
+    sets = [(tensor((2, 4, 64), "cuda", i), tensor((4, 16), "cuda", 9 + i)) for i in range(4)]
+    want, got = [ht.convolve(x, h, "causal") for x, h in sets], [None] * 4
+
+    def work(i):
+        got[i] = torch.stack([ht.convolve(*sets[i], "causal") for _ in range(500)])
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all((ours == right).all() for ours, right in zip(got, want))
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.graph(graph):
+        of_graph = torch.stack([ht.convolve(*sets[0], "causal") for _ in range(50)])
+    side.wait_stream(torch.cuda.current_stream())
+    for i in range(1, 4):
+        with torch.cuda.stream(side):
+            graph.replay()
+        work(i)
+        torch.cuda.synchronize()
+        assert (of_graph == want[0]).all() and (got[i] == want[i]).all()
 
 
 def test_cuda_waits_for_nothing(ht, gpu):

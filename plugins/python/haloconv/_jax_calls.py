@@ -5,11 +5,13 @@ structs are those of xla/ffi/api/c_api.h (version 0), which jaxlib includes; poi
 """
 
 import ctypes
+import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ._tensors import (ALIGNMENT, BFLOAT16, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, MODES, Plans, frames_of,
+from ._tensors import (ALIGNMENT, BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, MODES, Plans, frames_of,
                        make_plan)
 
 _pointer = ctypes.c_void_p
@@ -74,12 +76,12 @@ _plans = Plans()
 
 
 def _plan(*key):
-    op, mode, backend, a, b, out, types = key
+    op, mode, backend, a, b, out, types, groups, n_sequences = key
     plan = _plans.by_key.get(key)
     if plan is None:
-        size = out[-1] if op == GRADIENT_X else out if op == GRADIENT_H else None
-        strided = [(shape, (shape[1] * shape[2], shape[2], 1)) for shape in (a, b)]
-        plan = _plans.keep(key, make_plan(op, _MODES[mode], backend, 0, *strided, size, types))
+        size = None if op == CONVOLVE else out if op == GRADIENT_H else out[-1]
+        strided = [(shape, tuple(math.prod(shape[i + 1:]) for i in range(len(shape)))) for shape in (a, b)]
+        plan = _plans.keep(key, make_plan(op, _MODES[mode], backend, 0, *strided, size, types, groups, n_sequences))
         assert tuple(plan.shape) == out
     return plan
 
@@ -93,24 +95,28 @@ def _device_of(address):
 
 
 def _execute(frame, on_gpu):
-    items = *frame.arguments.items[:2], frame.results.items[0]
-    buffers = [_Buffer.from_address(item) for item in items]
-    a, b, out = (buffer.data for buffer in buffers)
-    mode, op = (_Scalar.from_address(item).value[0] for item in frame.attributes.items[:2])  # XLA sorts them by name
-    plan = _plan(op, mode, b"cuda:%d" % _device_of(out) if on_gpu else b"cpu",
-                 *(tuple(buffer.dims[:buffer.rank]) for buffer in buffers),
-                 tuple(_TYPES[buffer.dtype] for buffer in buffers))
+    a, b, *lists = (_Buffer.from_address(item) for item in frame.arguments.items[:frame.arguments.size])
+    out = _Buffer.from_address(frame.results.items[0])
+    # XLA sorts them by name.
+    has_index, mode, op = (_Scalar.from_address(item).value[0] for item in frame.attributes.items[:3])
+    index = lists.pop(0) if has_index else None
+    offsets = lists.pop() if lists else None
+    plan = _plan(op, mode, b"cuda:%d" % _device_of(out.data) if on_gpu else b"cpu",
+                 *(tuple(buffer.dims[:buffer.rank]) for buffer in (a, b, out)),
+                 tuple(_TYPES[buffer.dtype] for buffer in (a, b, out)),
+                 tuple(index.dims[:2]) if index else None, offsets.dims[0] - 1 if offsets else 0)
+    numbers = {"index": index.data if index else None, "offsets": offsets.data if offsets else None}
     if not on_gpu:
-        plan.run(a, b, out, None)
+        plan.run(a.data, b.data, out.data, None, **numbers)
         return
     api = frame.api[0]
     stream = _ask(api.stream_get, _Stream, frame.context, None).stream
     if not plan.bytes:
-        plan.run(a, b, out, None, stream)
+        plan.run(a.data, b.data, out.data, None, stream, **numbers)
         return
     size = plan.bytes + ALIGNMENT
     memory = _ask(api.allocate, _Allocation, frame.context, size, _XLA_ALIGNMENT, None).data
-    plan.run(a, b, out, memory + -memory % ALIGNMENT, stream)
+    plan.run(a.data, b.data, out.data, memory + -memory % ALIGNMENT, stream, **numbers)
     _ask(api.free, _Release, frame.context, size, memory)  # XLA reuses it in the order of the stream
 
 
@@ -136,9 +142,24 @@ for _platform, _function in _handlers.items():
     jax.ffi.register_ffi_target("haloconv_operation", jax.ffi.pycapsule(_function), platform=_platform)
 
 
-def operation(op, mode, size, a, b, dtype):
-    """An operation as in make_plan() on arrays [batch, channels, frames or taps] of at least one item and channel."""
+def _words(numbers):
+    """int64 numbers as words of 32 bits, [..., 2], the lower one first: JAX has no int64 without jax_enable_x64."""
+    if numbers.dtype.itemsize == 8:
+        return jax.lax.bitcast_convert_type(numbers, jnp.int32)
+    numbers = numbers.astype(jnp.int32)
+    return jnp.stack([numbers, numbers >> 31], -1)
+
+
+def operation(op, mode, size, dtype, a, b, index, offsets):
+    """An operation as in make_plan() on arrays [batch, channels, frames or taps] of at least one item and channel.
+
+    index    whole numbers [h_batch, h_channels], and h is a bank [filters, taps]; or None
+    offsets  whole numbers [sequences + 1], and x and y are [channels, frames]; or None
+    """
+    if op == CONVOLVE:
+        size = frames_of(mode, a.shape[-1], b.shape[-1], 0 if offsets is None else offsets.shape[0] - 1)
     if op != GRADIENT_H:
-        size = (*a.shape[:-1], size if op == GRADIENT_X else frames_of(mode, a.shape[-1], b.shape[-1]))
+        size = (*a.shape[:-1], size)
     call = jax.ffi.ffi_call("haloconv_operation", jax.ShapeDtypeStruct(size, dtype), vmap_method="sequential")
-    return call(a, b, mode=np.int32(MODES[mode]), op=np.int32(op))
+    return call(a, b, *(_words(numbers) for numbers in (index, offsets) if numbers is not None),
+                has_index=np.int32(index is not None), mode=np.int32(MODES[mode]), op=np.int32(op))

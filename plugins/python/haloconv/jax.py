@@ -1,7 +1,9 @@
 """haloconv.jax - convolution of JAX arrays, differentiable in reverse mode, on the CPU and on CUDA GPUs.
 
-    from haloconv.jax import convolve
+    from haloconv.jax import convolve, convolve_packed
     y = convolve(x, h, mode="causal")    # x [batch, channels, frames], h [channels, taps]
+    y = convolve(x, bank, "causal", index=index)     # bank [filters, taps], index [batch, 1]: h = bank[index], no copy
+    y = convolve_packed(x, h, cu_seqlens)            # x [channels, frames of all sequences]: no padding
     gx, gh = jax.grad(loss, argnums=(0, 1))(x, h)
 
 Precision: computed in float32, within 1e-6 of the exact result (norm of the error over norm of the result), and so are
@@ -20,34 +22,35 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from . import _arrays, _jax_calls
-from ._tensors import CONVOLVE, GRADIENT_H, GRADIENT_X, check_mode, frames_of
+from ._tensors import CONVOLVE, GRADIENT_H, GRADIENT_X, check_mode, fits, frames_of
 
-__all__ = ["convolve"]
+__all__ = ["convolve", "convolve_packed"]
 
 _FLOATS = (jnp.float32, jnp.float16, jnp.bfloat16)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2, 5))
-def _operation(op, mode, size, a, b, dtype):
-    return _jax_calls.operation(op, mode, size, a, b, dtype)
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2, 3))
+def _operation(op, mode, size, dtype, a, b, index, offsets):
+    return _jax_calls.operation(op, mode, size, dtype, a, b, index, offsets)
 
 
-def _forward(op, mode, size, a, b, dtype):
-    return _operation(op, mode, size, a, b, dtype), (a, b)
+def _forward(op, mode, size, dtype, *arrays):
+    return _operation(op, mode, size, dtype, *arrays), arrays
 
 
 def _backward(op, mode, _size, _dtype, kept, g):
     """The operations are the three gradients of one sum, as in torch.py; each one's gradients are the other two."""
-    a, b = kept
+    a, b, *lists = kept
     if op == CONVOLVE:  # x, h
-        calls = (GRADIENT_X, a.shape[-1], g, b), (GRADIENT_H, b.shape, g, a)
+        calls = (GRADIENT_X, a.shape[-1], a, g, b), (GRADIENT_H, b.shape, b, g, a)
     elif op == GRADIENT_X:  # gy, h
-        calls = (CONVOLVE, None, g, b), (GRADIENT_H, b.shape, a, g)
+        calls = (CONVOLVE, None, a, g, b), (GRADIENT_H, b.shape, b, a, g)
     else:  # gy, x
-        calls = (CONVOLVE, None, b, g), (GRADIENT_X, b.shape[-1], a, g)
-    return tuple(_operation(op, mode, *call, value.dtype) for (op, *call), value in zip(calls, kept))
+        calls = (CONVOLVE, None, a, b, g), (GRADIENT_X, b.shape[-1], b, a, g)
+    return (*(_operation(op, mode, size, like.dtype, *pair, *lists) for op, size, like, *pair in calls), None, None)
 
 
 _operation.defvjp(_forward, _backward)
@@ -60,7 +63,30 @@ def _array(value, name):
     return value if value.dtype in _FLOATS else value.astype(jnp.float32)
 
 
-def convolve(x: Any, h: Any, mode: str = "full", lengths: Any = None) -> jax.Array:
+def _whole_numbers(values, name):
+    values = jnp.asarray(values)
+    if not jnp.issubdtype(values.dtype, jnp.integer):
+        raise TypeError(f"{name} has {values.dtype} numbers; give whole numbers")
+    return values
+
+
+def _cut(h, lengths):
+    """h with zeros for the taps from the lengths on."""
+    if lengths is None:
+        return h
+    lengths = jnp.asarray(lengths)
+    if lengths.shape != h.shape[:-1] or not jnp.issubdtype(lengths.dtype, jnp.integer):
+        raise ValueError(f"lengths are {lengths.dtype} of shape {lengths.shape}, and h has shape {h.shape}; give "
+                         f"whole numbers of shape {h.shape[:-1]}")
+    return jnp.where(jnp.arange(h.shape[-1]) < lengths[..., None], h, jnp.zeros((), h.dtype))
+
+
+def _bank_check(h):
+    if h.ndim != 2 or h.shape[0] < 1:
+        raise ValueError(f"h has shape {h.shape}; with an index, give a bank [filters, taps] of at least one filter")
+
+
+def convolve(x: Any, h: Any, mode: str = "full", lengths: Any = None, index: Any = None) -> jax.Array:
     """Convolve along the last dimension: y[..., n] = sum over k of h[..., k] x[..., n - k].
 
     x        [..., frames]
@@ -69,22 +95,81 @@ def convolve(x: Any, h: Any, mode: str = "full", lengths: Any = None) -> jax.Arr
     mode     "full": frames + taps - 1 frames; "causal": the first `frames` of them; "same": `frames` of them from
              (taps - 1) // 2 on; "valid": |frames - taps| + 1, those that all taps (or all of x) reach. Under jit static
     lengths  whole numbers of shape h.shape[:-1]: the taps of a filter from its length on count as 0. None: all taps
+    index    whole numbers: h is then a bank [filters, taps], and the call computes what it computes with h[index], but
+             copies no filter; the shape of index takes the place of h.shape[:-1], lengths are [filters]. A number that
+             is no filter, as -1, means none: the result is 0 there, and costs nearly nothing. The gradient of the bank
+             is summed over the rows that use a filter
 
     Returns [..., frames of the mode]. Raises ValueError for shapes, modes and devices that do not fit, TypeError for
-    complex arrays, haloconv.Error if the library refuses.
+    complex arrays and an index that is not of whole numbers, haloconv.Error if the library refuses.
     """
     check_mode(mode)
     x, h = _array(x, "x"), _array(h, "h")
     _arrays._check_shapes(x.shape, h.shape)
     dtype = jnp.result_type(x, h)
-    if lengths is not None:
-        lengths = jnp.asarray(lengths)
-        if lengths.shape != h.shape[:-1] or not jnp.issubdtype(lengths.dtype, jnp.integer):
-            raise ValueError(f"lengths are {lengths.dtype} of shape {lengths.shape}, and h has shape {h.shape}; give "
-                             f"whole numbers of shape {h.shape[:-1]}")
-        h = jnp.where(jnp.arange(h.shape[-1]) < lengths[..., None], h, jnp.zeros((), h.dtype))
-    x, h, _, whole = _arrays._fold(jnp, x, h, None)
+    h = _cut(h, lengths)
+    if index is None:
+        x, h, _, whole = _arrays._fold(jnp, x, h, None)
+    else:
+        _bank_check(h)
+        x, index, whole = _arrays._fold_index(jnp, x, _whole_numbers(index, "index"))
     if 0 in whole:
         return jnp.zeros((*whole, frames_of(mode, x.shape[-1], h.shape[-1])), dtype)
-    y = _operation(CONVOLVE, mode, None, x, h, dtype)
+    y = _operation(CONVOLVE, mode, None, dtype, x, h, index, None)
     return y.reshape(*whole, y.shape[-1])
+
+
+def convolve_packed(x: Any, h: Any, cu_seqlens: Any, mode: str = "causal", lengths: Any = None,
+                    index: Any = None) -> jax.Array:
+    """Convolve sequences of unlike lengths that lie one after the other: a batch of speech without padding.
+
+    x           [channels, frames] or [frames]: the frames of all sequences
+    h           as for convolve() with x [sequences, channels, frames] or [sequences, frames]: [taps], [channels, taps],
+                [sequences, 1, taps], [sequences, channels, taps]; for x [frames]: [taps], [sequences, taps]
+    cu_seqlens  whole numbers [sequences + 1], as FlashAttention has them: 0 first, ascending, the frames of x last.
+                Sequence i has frames cu_seqlens[i] to cu_seqlens[i + 1] - 1, maybe none. A JAX array is not checked,
+                for nothing waits for its numbers: wrong ones leave the result undefined
+    mode        "causal", "same": as many frames, at the same places; "full": sequence i of the result begins at
+                cu_seqlens[i] + i * (taps - 1) and has taps - 1 frames more. Under jit static
+    lengths, index  as for convolve()
+
+    No frame of a sequence reaches another. Returns [channels, frames] or [frames]. Raises what convolve() raises.
+    """
+    check_mode(mode)
+    x, h = _array(x, "x"), _array(h, "h")
+    _arrays._check_shapes(x.shape, h.shape)
+    dtype, n_frames, is_flat = jnp.result_type(x, h), x.shape[-1], x.ndim == 1
+    if x.ndim > 2:
+        raise ValueError(f"x has shape {x.shape}; give [channels, frames] or [frames]")
+    if mode == "valid":
+        raise ValueError("packed sequences have no mode valid; give full, same or causal")
+    offsets = _whole_numbers(cu_seqlens, "cu_seqlens")
+    if offsets.ndim != 1 or offsets.shape[0] < 2:
+        raise ValueError(f"cu_seqlens has shape {offsets.shape}; give [sequences + 1] numbers")
+    if not isinstance(cu_seqlens, jax.Array):
+        numbers = np.asarray(cu_seqlens)
+        if numbers[0] != 0 or numbers[-1] != n_frames or (np.diff(numbers) < 0).any():
+            raise ValueError(f"cu_seqlens must begin with 0, ascend and end with the {n_frames} frames of x")
+    h = _cut(h, lengths)
+    if index is not None:
+        _bank_check(h)
+        index = _whole_numbers(index, "index")
+    if is_flat:  # one channel
+        x = x[None]
+        if index is not None:
+            index = index[..., None]
+        else:
+            h = h[..., None, :]
+    n_sequences, own = offsets.shape[0] - 1, h.shape[:-1] if index is None else index.shape
+    if not fits((n_sequences, x.shape[0]), own):
+        raise ValueError(f"{'h' if index is None else 'index'} has leading dimensions {own}; give "
+                         f"{(n_sequences, x.shape[0])}, or 1")
+    own = (1, 1, *own)[-2:]
+    if index is None:
+        h = h.reshape(*own, h.shape[-1])
+    else:
+        index = index.reshape(own)
+    if x.shape[0] == 0:
+        return jnp.zeros((0, frames_of(mode, n_frames, h.shape[-1], n_sequences)), dtype)
+    y = _operation(CONVOLVE, mode, None, dtype, x, h, index, offsets)
+    return y[0] if is_flat else y

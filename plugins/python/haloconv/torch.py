@@ -22,6 +22,7 @@ stream, nothing waits, memory comes from torch's allocator, and a CUDA graph may
 must be on one device. Any thread may call anything here.
 
 Memory: inputs may be views and expanded tensors. Only frames that are not adjacent (x.transpose(-1, -2)) are copied.
+On a GPU a thread keeps 1 MiB for each stream that it uses, the workspace of its small calls.
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the
 operators torch.ops.haloconv.convolve, .gradient_x, .gradient_h and .gradients (both in one run). torch.func.vmap works
@@ -33,6 +34,7 @@ import torch; this module does.
 """
 
 import functools
+from threading import get_ident
 from typing import Optional, Sequence, Union
 
 import torch
@@ -48,6 +50,8 @@ _plans = Plans()
 _find_plan = _plans.by_key.get
 _HAS_OPERATORS = hasattr(torch.library, "register_autograd")  # torch 2.4
 _TYPES = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.float16: FLOAT16}
+_KEPT_BYTES, _MAX_KEPT = 1 << 20, 64
+_kept = {}  # workspaces of _KEPT_BYTES by thread, device and stream
 
 
 def _plan_of(op, mode, a, b, size, dtype, chosen=None, offsets=None):
@@ -83,8 +87,38 @@ def _address(name, values, shape, index):
     return values.data_ptr(), values
 
 
-def _run(plan, a, b, lengths, chosen=None, offsets=None):
-    """Run a plan on the tensors that it is for, without autograd."""
+def _empty(shape, dtype, like):
+    """torch.empty on the device of a tensor; a result of its shape and dtype costs half as much."""
+    if shape == like.shape and dtype is like.dtype:
+        return torch.empty_like(like, memory_format=torch.contiguous_format)
+    return torch.empty(shape, dtype=dtype, device=like.device)
+
+
+def _workspace(n_bytes, like, index, stream, may_keep):
+    """Memory of the device for a run, which the caller holds until the run is in the stream; None on the CPU.
+
+    The caching allocator aligns to 512 bytes, and reuses memory in the order of the stream. Small runs of a thread in
+    a stream use one workspace in that order, too: an allocation takes a fifth of a call's time. A CUDA graph needs
+    its own memory, because other streams may replay it; _is_capturing looks at the current device.
+    """
+    if not n_bytes:
+        return None
+    if not may_keep or n_bytes > _KEPT_BYTES or index != _current_device() or _is_capturing():
+        return _empty((n_bytes,), torch.uint8, like)
+    key = get_ident(), index, stream
+    kept = _kept.get(key)
+    if kept is None:
+        if len(_kept) >= _MAX_KEPT:
+            _kept.clear()
+        kept = _kept[key] = _empty((_KEPT_BYTES,), torch.uint8, like)
+    return kept
+
+
+def _run(plan, a, b, lengths, chosen=None, offsets=None, may_keep=True):
+    """Run a plan on the tensors that it is for, without autograd.
+
+    may_keep  whether a workspace may stay allocated; not in torch.compile, which counts what its memory pool holds
+    """
     op, _, size, dtype = plan.call
     index = a.get_device()
     if plan.copies:
@@ -96,13 +130,13 @@ def _run(plan, a, b, lengths, chosen=None, offsets=None):
         chosen_at, chosen = _address("numbers of the index", chosen, chosen.shape, index)
     if offsets is not None:
         offsets_at, offsets = _address("cu_seqlens", offsets, offsets.shape, index)
-    out = a.new_empty(plan.shape, dtype=dtype)
+    out = _empty(plan.shape, dtype, a)
     if plan.is_empty:
         return out.zero_()
-    # Only on a GPU. The caching allocator aligns to 512 bytes, and reuses the memory in the order of the stream.
-    workspace = a.new_empty(plan.bytes, dtype=torch.uint8) if plan.bytes else None
-    plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), None if workspace is None else workspace.data_ptr(),
-             None if index < 0 else _current_stream(index), taps_at, chosen_at, offsets_at)
+    stream = None if index < 0 else _current_stream(index)
+    workspace = _workspace(plan.bytes, a, index, stream, may_keep)
+    plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), None if workspace is None else workspace.data_ptr(), stream,
+             taps_at, chosen_at, offsets_at)
     return out
 
 
@@ -112,10 +146,10 @@ def _execute(op, mode, a, b, size, lengths, dtype, chosen=None, offsets=None):
     chosen   the index: with it, h is a bank
     offsets  of packed sequences
     """
-    return _run(_plan_of(op, mode, a, b, size, dtype, chosen, offsets), a, b, lengths, chosen, offsets)
+    return _run(_plan_of(op, mode, a, b, size, dtype, chosen, offsets), a, b, lengths, chosen, offsets, False)
 
 
-def _execute_both(mode, gy, x, h, lengths):
+def _execute_both(mode, gy, x, h, lengths, may_keep=True):
     """Both gradients of convolve, of the dtypes of x and h, without autograd."""
     index = gy.get_device()
     key = (GRADIENTS, mode, index, x.get_device(), h.get_device(), gy.shape, gy.stride(), x.shape, x.stride(), h.shape,
@@ -133,12 +167,13 @@ def _execute_both(mode, gy, x, h, lengths):
     taps_at = None
     if lengths is not None:
         taps_at, lengths = _address("lengths", lengths, h.shape[:-1], index)
-    gx, gh = x.new_empty(plan.shape[0]), h.new_empty(plan.shape[1])
+    gx, gh = _empty(x.shape, x.dtype, x), _empty(h.shape, h.dtype, h)
     if plan.is_empty:
         return gx, gh.zero_()
-    workspace = gy.new_empty(plan.bytes, dtype=torch.uint8) if plan.bytes else None
-    plan.run(gy.data_ptr(), x.data_ptr(), gx.data_ptr(), None if workspace is None else workspace.data_ptr(),
-             None if index < 0 else _current_stream(index), taps_at, c=h.data_ptr(), out_h=gh.data_ptr())
+    stream = None if index < 0 else _current_stream(index)
+    workspace = _workspace(plan.bytes, gy, index, stream, may_keep)
+    plan.run(gy.data_ptr(), x.data_ptr(), gx.data_ptr(), None if workspace is None else workspace.data_ptr(), stream,
+             taps_at, c=h.data_ptr(), out_h=gh.data_ptr())
     return gx, gh
 
 
@@ -147,6 +182,8 @@ def _public_stream(index):
 
 
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _public_stream)
+_is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
+_current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device)
 
 
 # ---- autograd -------------------------------------------------------------------------------------------------------
@@ -376,7 +413,7 @@ def _register_both():
                     **tags)
 
     def execute(gy, x, h, mode, lengths=None):
-        return _execute_both(mode, gy, x, h, lengths)
+        return _execute_both(mode, gy, x, h, lengths, False)
 
     def fake(gy, x, h, mode, lengths=None):
         return x.new_empty(x.shape), h.new_empty(h.shape)

@@ -18,7 +18,6 @@ enum {
     HUNG_MS = 20,
     PROBE_US = 100000,       /* how long to wait for a device that may answer again */
     FREEWHEEL_US = 10000000, /* how long to wait without a deadline: a device that needs longer hangs */
-    CLOSE_US = 2000000,      /* how long the close of an engine may wait for a device that answers */
     WARM_UP_BLOCKS = 16,
     TRIAL_MS = 250,      /* a trial of the CPU ends after this much audio or this much time */
     TRIAL_MIX = 3,       /* entries of a source in a trial of mixes */
@@ -207,8 +206,7 @@ bool failover_close(struct failover *f)
 {
     if (!f) return true;
     standby_stop(f);
-    bool answers = !f->main.engine || ask_device(f) != HC_LATE;
-    if (!engine_close(f->main.engine, answers ? CLOSE_US : 0)) {
+    if (f->main.engine && (ask_device(f) == HC_LATE || !engine_close(f->main.engine, FREEWHEEL_US))) {
         f->abandoned = atomic_exchange(&abandoned, f);
         return false;
     }

@@ -209,7 +209,7 @@ static void on_demand_step(struct resident_service *s)
     const bool probes = now_us() >= s->probe_us;
     bool has_jobs = false;
     is_stalled(s);
-    for (bool launched = false; !launched && !__atomic_load_n(&s->ends, __ATOMIC_ACQUIRE);) {
+    for (bool launched = false; !launched;) {
         pthread_mutex_lock(&s->lock);
         launched = generation_launch(s, !probes);
         has_jobs = s->n_jobs > 0;

@@ -265,7 +265,7 @@ const char *resident_lost(const struct resident_service *s)
     return __atomic_load_n(&s->lost, __ATOMIC_ACQUIRE) ? s->why : NULL;
 }
 
-/* The end of a program waits at most END_S for a lock or a thread: its owner may be in a call of a device that hangs. */
+/* The end of a program waits at most END_S for a lock: its owner may be in a call of a device that hangs. */
 static struct timespec end_time(void)
 {
     struct timespec t;
@@ -276,14 +276,13 @@ static struct timespec end_time(void)
 
 static void service_end(struct resident_service *s)
 {
-    struct timespec until = end_time();
+    const struct timespec until = end_time();
     __atomic_store_n(&s->ends, 1, __ATOMIC_RELEASE);
     if (pthread_mutex_timedlock(&s->lock, &until) != 0) return;
     service_lose(s, "the program ends");
     pthread_mutex_unlock(&s->lock);
     sem_post(&s->wake);
-    until = end_time();
-    pthread_timedjoin_np(s->manager, NULL, &until);
+    pthread_join(s->manager, NULL); /* it makes no call of a device that is lost */
 }
 
 /* Ends the managers before the CUDA runtime ends, for a program that exits with open engines. A block or a close that

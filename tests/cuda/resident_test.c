@@ -842,9 +842,17 @@ static void slow_others(void)
     echo_free(echo);
 }
 
+static void folder_remove(void)
+{
+    unlink(fault_path);
+    unlink(mask_path);
+    rmdir(folder);
+}
+
 static int child_main(const char *argument)
 {
     alarm(100);
+    atexit(folder_remove); /* after the library's functions, which come later: the device has the fault until then */
     check(mkdtemp(folder), "%s", folder);
     snprintf(fault_path, sizeof fault_path, "%s/fault", folder);
     snprintf(draft_path, sizeof draft_path, "%s/draft", folder);
@@ -864,9 +872,6 @@ static int child_main(const char *argument)
     if (strcmp(argument, "slow") == 0) slow();
     if (strcmp(argument, "slow live") == 0) slow_live();
     if (strcmp(argument, "slow others") == 0) slow_others();
-    unlink(fault_path);
-    unlink(mask_path);
-    rmdir(folder);
     return 0;
 }
 

@@ -244,8 +244,9 @@ int hc_open(const hc_config *config, hc_engine **engine, char *why, size_t cap);
  * HC_EUNSUPPORTED. [setup], in parallel with every other call */
 int hc_plan(const hc_config *config, hc_info *info, char *why, size_t cap);
 
-/* Frees an engine and all its masks. No other call on it may be running. If a device hangs, hc_close waits for it
- * without bound, as hc_reset does. NULL is allowed. [setup] */
+/* Frees an engine and all its masks. No other call on it may be running. If a device hangs, hc_close returns after 10 s,
+ * and a thread frees the memory when the device answers again. Until then hc_open refuses the device with HC_EDEVICE;
+ * hc_reset waits without bound. NULL is allowed. [setup] */
 void hc_close(hc_engine *engine);
 
 /* Makes a mask of n routes; route_size is sizeof(hc_route). The audio thread may play in the meantime. Several threads

@@ -8,6 +8,7 @@
  */
 #include "engine.h"
 
+#include "closing.h"
 #include "config.h"
 #include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
@@ -17,8 +18,8 @@
 #include "dsp/base/fork_safety.h"
 #include "dsp/device/outputs.h"
 #include "dsp/scene/scene.h"
-#include "engine_state.h"
 #include "engine_plan.h"
+#include "engine_state.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@
 
 enum {
     USUAL_QUEUE_DEPTH = 4,        /* blocks of a file: three are on a device, the host fills one */
+    CLOSE_US = 10000000,          /* hc_close waits so long for a device, as a live engine for a block */
     N_BUFFERS = DEVICE_QUEUE_MAX, /* live only. If all are in use, the device hangs, and blocks are skipped */
 };
 
@@ -243,15 +245,24 @@ static int queue_open(hc_engine *e, struct reason *why)
     return e->queue ? HC_OK : HC_ENOMEM;
 }
 
+/* Returns the name of the backend that has the engine's device. */
+static const char *device_backend(const hc_engine *e)
+{
+    return e->backend->tail ? e->backend->tail : e->backend->name;
+}
+
 static int open_on(hc_engine *e, int device, struct reason *why)
 {
+    int error = closing_check(device_backend(e), device, why);
+    if (error) return error;
+    e->device_index = device;
     plan_make(e->backend, device, &e->config, &e->plan, &e->tail_plan, &e->costs);
     e->async = e->backend->begin != NULL;
     if (!e->async || !e->backend->raw) e->config.in_samples = e->config.out_samples = HC_PLANAR;
     if (e->config.queue_depth < 2) e->config.queue_depth = e->config.queue_depth ? 2 : USUAL_QUEUE_DEPTH;
     e->queue_depth = e->async ? e->config.queue_depth : e->backend->in_place && e->config.block == 0 ? 1 : 0;
     e->n_buffers = e->async ? e->queue_depth : e->backend->in_place ? 1 : N_BUFFERS;
-    int error = e->backend->open(&e->config, &e->plan, device, &e->state, why);
+    error = e->backend->open(&e->config, &e->plan, device, &e->state, why);
     if (error) return error;
     mask_swap_open(&e->swap, e->backend, e->state, e->config.fade_frames);
     e->has_device_tail = e->plan.tail_plan || e->backend == &backend_resident;
@@ -335,9 +346,8 @@ fail:
     return error;
 }
 
-void hc_close(hc_engine *e)
+static void engine_free(hc_engine *e)
 {
-    if (!e || engine_is_left_behind(e)) return;
     device_queue_close(e->queue);
     e->queue = NULL;
     if (e->backend->in_place) e->backend->reset(e->state, NULL); /* the backend's threads stop work on the masks */
@@ -345,6 +355,20 @@ void hc_close(hc_engine *e)
     close_on(e);
     pthread_mutex_destroy(&e->masks_lock);
     free(e);
+}
+
+bool engine_close(hc_engine *e, int wait_us)
+{
+    if (!e || engine_is_left_behind(e)) return true;
+    if (!engine_is_on_cpu(e))
+        return closing_run(engine_free, e, device_backend(e), e->device_index, now_us() + wait_us);
+    engine_free(e);
+    return true;
+}
+
+void hc_close(hc_engine *e)
+{
+    engine_close(e, CLOSE_US);
 }
 
 /* ---- audio ------------------------------------------------------------------------------------------------------- */

@@ -1,8 +1,10 @@
-/* engine - hc_process and hc_steer for the live core, whose input is already finite. */
+/* engine - hc_process, hc_steer and hc_close for the live core, whose input is already finite. */
 #ifndef HALOCONV_ENGINE_H
 #define HALOCONV_ENGINE_H
 
 #include "haloconv_scenes.h"
+
+#include <stdbool.h>
 
 /* Does the work of hc_process for a caller that has made every input sample finite and has switched denormals off on
  * this thread. now_ns: the time of the call (await.h), when the wait for a device begins. On the CPU the input is
@@ -18,5 +20,9 @@ int engine_wait_set(hc_engine *engine, int wait_us);
 /* Steers a source as hc_steer does, from the thread that calls engine_process_clean; no other thread steers this
  * engine. With a backend in place, the request needs no mailbox. [rt] */
 int engine_steer(hc_engine *engine, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
+
+/* Does the work of hc_close, and waits for a device at most wait_us. false: the device has not answered yet. The memory
+ * is freed when it does. [setup] */
+bool engine_close(hc_engine *engine, int wait_us);
 
 #endif

@@ -1,6 +1,7 @@
 /* engine_state - the struct of an engine, for the files that implement the engine.
  *
  *   engine.c           open, close, process, reset; a live block from call to output
+ *   closing.c          closes an engine whose device may hang
  *   mask_swap.c        which masks play, and their crossfade
  *   masks.c            makes and frees masks
  *   file_blocks.c      blocks of files
@@ -55,6 +56,7 @@ struct hc_engine {
 
     pthread_mutex_t masks_lock; /* calls that make or free masks take turns */
     hc_mask *masks;
+    int device_index;
     char device[128];
     char error[256];                                       /* written before `loss` points to it */
     _Atomic(const char *) loss;                            /* why the device is lost; NULL: it is not */

@@ -206,10 +206,11 @@ bool failover_close(struct failover *f)
 {
     if (!f) return true;
     standby_stop(f);
-    if (f->main.engine && ask_device(f) == HC_LATE) { /* hc_close would wait for the engine thread */
+    if (f->main.engine && (ask_device(f) == HC_LATE || !engine_close(f->main.engine, FREEWHEEL_US))) {
         f->abandoned = atomic_exchange(&abandoned, f);
         return false;
     }
+    f->main.engine = NULL;
     runner_close(&f->main);
     runner_close(&f->standby);
     steered_close(&f->steered); /* close it after the engines, which play its banks */

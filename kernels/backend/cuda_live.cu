@@ -44,7 +44,7 @@ int cuda_live_reset(void *state, struct reason *why)
     struct cuda_live *s = (struct cuda_live *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     TRY(gpu_tail_reset(&s->tail, s->audio), "clearing the input history");
-    TRY(cudaStreamSynchronize(s->audio), "cudaStreamSynchronize");
+    TRY(device_wait(s->audio), "clearing the input history");
     s->total = 0;
     return HC_OK;
 }
@@ -97,7 +97,7 @@ int cuda_live_open(const hc_config *config, const struct plan *plan, int device,
     s->n_out = config->n_out;
     int rc = state_open(s, config, why);
     if (rc < 0) {
-        cuda_live_close(s);
+        if (!device_hangs(s->audio)) cuda_live_close(s);
         return rc;
     }
     *state = s;
@@ -146,8 +146,7 @@ int cuda_live_mask_make_noise(void *state, const struct matrix *matrix, const st
     needs_find(s, matrix, m->needs);
     const int rc = gpu_tail_mask_make(&m->tail, &s->tail, matrix, noise, s->setup, why);
     if (rc < 0) {
-        device_wait(s->setup);
-        cuda_live_mask_free(s, m);
+        if (!device_hangs(s->setup)) cuda_live_mask_free(s, m);
         return rc;
     }
     *mask = m;

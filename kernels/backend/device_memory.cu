@@ -2,11 +2,18 @@
 
 #include "cuda_error.h"
 
+#include "dsp/base/await.h"
+
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
-enum { MAX_DEVICES = 64, PAUSE_NS = 20000 }; /* PAUSE_NS: between two queries */
+enum {
+    MAX_DEVICES = 64,
+    PAUSE_NS = 20000,     /* between two queries                                                            */
+    COUNTED_NS = 1000000, /* a longer pause counts as this: the process was stopped                         */
+    HANG_MS = 10000,      /* a device that needs longer hangs                                               */
+    HUNG_MS = 100         /* the next wait for a device that hung                                           */
+};
 
 void *device_cut(void *base, size_t *used, size_t n)
 {
@@ -15,11 +22,37 @@ void *device_cut(void *base, size_t *used, size_t n)
     return p;
 }
 
-/* Reads the result of a query. true: the work is done or has failed; else pauses and returns false. */
-static bool query_over(cudaError_t query)
+static int hung[MAX_DEVICES]; /* atomic; 1: the last wait took too long */
+
+struct wait {
+    int *hung;                  /* of the device */
+    int64_t last_ns, waited_ns; /* the last query; the time before it */
+};
+
+static struct wait wait_begin(void)
 {
-    if (query != cudaErrorNotReady) return true;
+    int device;
+    if (cudaGetDevice(&device) != cudaSuccess || device >= MAX_DEVICES) device = 0;
+    return {hung + device, 0, 0};
+}
+
+/* Reads the result of a query. true: the work is done, has failed or takes too long; else pauses and returns false. */
+static bool query_over(cudaError_t *query, struct wait *wait)
+{
+    const int max_ms = __atomic_load_n(wait->hung, __ATOMIC_RELAXED) ? HUNG_MS : HANG_MS;
+    if (*query != cudaErrorNotReady) {
+        if (wait->last_ns) __atomic_store_n(wait->hung, 0, __ATOMIC_RELAXED); /* it did work */
+        return true;
+    }
     cudaGetLastError();
+    const int64_t ns = now_ns(), passed = wait->last_ns ? ns - wait->last_ns : 0;
+    wait->last_ns = ns;
+    wait->waited_ns += passed < COUNTED_NS ? passed : (int64_t)COUNTED_NS;
+    if (wait->waited_ns > max_ms * 1000000LL) {
+        __atomic_store_n(wait->hung, 1, __ATOMIC_RELAXED);
+        *query = cudaErrorLaunchTimeout;
+        return true;
+    }
     const struct timespec pause = {0, PAUSE_NS};
     nanosleep(&pause, NULL);
     return false;
@@ -28,17 +61,24 @@ static bool query_over(cudaError_t query)
 cudaError_t device_wait(cudaStream_t stream)
 {
     cudaError_t e;
+    struct wait wait = wait_begin();
     do e = cudaStreamQuery(stream);
-    while (!query_over(e));
+    while (!query_over(&e, &wait));
     return e;
 }
 
 cudaError_t device_wait_event(cudaEvent_t event)
 {
     cudaError_t e;
+    struct wait wait = wait_begin();
     do e = cudaEventQuery(event);
-    while (!query_over(e));
+    while (!query_over(&e, &wait));
     return e;
+}
+
+bool device_hangs(cudaStream_t stream)
+{
+    return stream && device_wait(stream) == cudaErrorLaunchTimeout;
 }
 
 int device_stream_make(cudaStream_t *stream, bool urgent, struct reason *why)
@@ -65,7 +105,8 @@ cudaError_t device_stream_follow(cudaStream_t stream, cudaStream_t other)
 
 struct memory_pools {
     bool is_open;
-    cudaStream_t stream;        /* allocates and frees; NULL: the driver has no pools                           */
+    cudaStream_t stream;        /* allocates, and frees what no work uses; NULL: the driver has no pools        */
+    cudaStream_t behind;        /* frees what work may still use: an allocation does not wait for that work     */
     cudaMemPool_t device, host; /* NULL: the driver has no such pool                                            */
 };
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -75,6 +116,7 @@ static struct memory_pools pools[MAX_DEVICES];
 static cudaMemPool_t pool_make(int device, enum cudaMemLocationType type, int id)
 {
     cudaMemPool_t pool;
+    int waits = 0; /* an allocation may not wait for a free in another stream */
     struct cudaMemPoolProps properties = {};
     struct cudaMemAccessDesc access = {};
     uint64_t all = UINT64_MAX;
@@ -86,6 +128,7 @@ static cudaMemPool_t pool_make(int device, enum cudaMemLocationType type, int id
     access.flags = cudaMemAccessFlagsProtReadWrite;
     if (cudaMemPoolCreate(&pool, &properties) != cudaSuccess) return NULL;
     if (cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all) == cudaSuccess &&
+        cudaMemPoolSetAttribute(pool, cudaMemPoolReuseAllowInternalDependencies, &waits) == cudaSuccess &&
         cudaMemPoolSetAccess(pool, &access, 1) == cudaSuccess)
         return pool;
     cudaMemPoolDestroy(pool);
@@ -97,7 +140,8 @@ static void pools_open(struct memory_pools *p, int device)
     int has_pools = 0, node = 0;
     cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device);
     cudaDeviceGetAttribute(&node, cudaDevAttrHostNumaId, device);
-    if (has_pools && device_stream_make(&p->stream, false, NULL) == HC_OK) {
+    if (has_pools && device_stream_make(&p->stream, false, NULL) == HC_OK &&
+        device_stream_make(&p->behind, false, NULL) == HC_OK) {
         p->device = pool_make(device, cudaMemLocationTypeDevice, device);
         p->host = pool_make(device, cudaMemLocationTypeHostNuma, node < 0 ? 0 : node);
     }
@@ -117,18 +161,24 @@ static const struct memory_pools *pools_find(void)
     return &pools[device];
 }
 
-/* Allocates memory that every stream may use. */
-static cudaError_t pool_alloc(void **p, size_t bytes, cudaMemPool_t pool, cudaStream_t stream)
+/* Allocates memory that every stream may use. After a failure *p is NULL: a device that hangs keeps the memory. */
+static cudaError_t pool_alloc(void **p, size_t bytes, cudaMemPool_t pool, const struct memory_pools *from)
 {
-    const cudaError_t e = cudaMallocFromPoolAsync(p, bytes, pool, stream);
-    return e == cudaSuccess ? device_wait(stream) : e;
+    cudaError_t e = cudaMallocFromPoolAsync(p, bytes, pool, from->stream);
+    if (e == cudaErrorMemoryAllocation) { /* memory that is about to be freed may suffice */
+        cudaGetLastError();
+        device_wait(from->behind);
+        e = cudaMallocFromPoolAsync(p, bytes, pool, from->stream);
+    }
+    if (e == cudaSuccess) e = device_wait(from->stream);
+    if (e != cudaSuccess) *p = NULL;
+    return e;
 }
 
-static void pool_free(void *p, cudaMemPool_t pool, cudaStream_t stream)
+static void pool_free(void *p, cudaMemPool_t pool, const struct memory_pools *to)
 {
-    cudaFreeAsync(p, stream);
-    device_wait(stream);
-    cudaMemPoolTrimTo(pool, 0);
+    cudaFreeAsync(p, to->stream);
+    if (device_wait(to->stream) == cudaSuccess) cudaMemPoolTrimTo(pool, 0);
 }
 
 int device_alloc(void **p, size_t bytes, const char *what, struct reason *why)
@@ -149,8 +199,7 @@ int device_alloc(void **p, size_t bytes, const char *what, struct reason *why)
                     "cuda: %s needs %.1f GB, but the device has %.1f GB, of which %.1f are free; lower max_taps or "
                     "block, or use the CPU",
                     what, (double)bytes * 1e-9, (double)all * 1e-9, (double)free_bytes * 1e-9);
-    TRY(from->device ? pool_alloc(p, bytes, from->device, from->stream) : cudaMalloc(p, bytes), "cudaMalloc(%zu)",
-        bytes);
+    TRY(from->device ? pool_alloc(p, bytes, from->device, from) : cudaMalloc(p, bytes), "cudaMalloc(%zu)", bytes);
     return HC_OK;
 }
 
@@ -158,7 +207,7 @@ void device_free(void *p)
 {
     const struct memory_pools *to = pools_find();
     if (p && to->device)
-        pool_free(p, to->device, to->stream);
+        pool_free(p, to->device, to);
     else
         cudaFree(p);
 }
@@ -167,19 +216,17 @@ void device_free_behind(void *p, cudaStream_t stream)
 {
     const struct memory_pools *to = pools_find();
     if (!p) return;
-    if (to->device && device_stream_follow(to->stream, stream) == cudaSuccess) {
-        cudaFreeAsync(p, to->stream);
-    } else {
-        device_wait(stream);
+    if (to->device && device_stream_follow(to->behind, stream) == cudaSuccess)
+        cudaFreeAsync(p, to->behind);
+    else if (!device_hangs(stream))
         device_free(p);
-    }
 }
 
 int device_alloc_host(void **p, size_t bytes, struct reason *why)
 {
     const struct memory_pools *from = pools_find();
     *p = NULL;
-    TRY(from->host ? pool_alloc(p, bytes, from->host, from->stream) : cudaHostAlloc(p, bytes, cudaHostAllocDefault),
+    TRY(from->host ? pool_alloc(p, bytes, from->host, from) : cudaHostAlloc(p, bytes, cudaHostAllocDefault),
         "cudaHostAlloc(%zu)", bytes);
     memset(*p, 0, bytes);
     return HC_OK;
@@ -189,7 +236,7 @@ void device_free_host(void *p)
 {
     const struct memory_pools *to = pools_find();
     if (p && to->host)
-        pool_free(p, to->host, to->stream);
+        pool_free(p, to->host, to);
     else
         cudaFreeHost(p);
 }

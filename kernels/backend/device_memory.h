@@ -13,9 +13,11 @@ void *device_cut(void *base, size_t *used, size_t n);
 
 /* Wait for a stream or an event, for set-up while audio runs. cudaStreamSynchronize and cudaEventSynchronize poll
  * without a pause and delay the launches of other threads: with masks of 256 x 256 x 1 s made in a loop, the median
- * time of an audio call was 215 us. */
+ * time of an audio call was 215 us. cudaErrorLaunchTimeout: the device hangs, its work has not ended after 10 s. */
 cudaError_t device_wait(cudaStream_t stream);
 cudaError_t device_wait_event(cudaEvent_t event);
+/* Waits for a stream. true: the device hangs, and what the stream's work uses must stay. NULL: false. */
+bool device_hangs(cudaStream_t stream);
 
 /* Makes a stream. urgent: with the highest priority, else with the lowest. */
 int device_stream_make(cudaStream_t *stream, bool urgent, struct reason *why);

@@ -50,7 +50,7 @@ struct bank_maker {         /* needed only while a bank is made                 
 
 static void maker_close(struct bank_maker *m)
 {
-    if (m->stream) device_wait(m->stream);
+    if (device_hangs(m->stream)) return;
     for (int i = 0; i < 2; i++)
         if (m->sent[i]) cudaEventDestroy(m->sent[i]);
     pinned_free(m->host);

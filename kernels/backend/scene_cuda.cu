@@ -159,9 +159,9 @@ static int gpu_reset(void *state, struct reason *why)
 {
     struct scene_gpu *s = (struct scene_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
-    TRY(cudaStreamSynchronize(s->tail), "cudaStreamSynchronize");
+    TRY(device_wait(s->tail), "waiting for the sources");
     TRY(cudaMemsetAsync(s->memory, 0, s->history_bytes, s->head), "cudaMemsetAsync(%zu)", s->history_bytes);
-    TRY(cudaStreamSynchronize(s->head), "cudaStreamSynchronize");
+    TRY(device_wait(s->head), "clearing the input history");
     for (int l = 0; l < s->plan.n_levels; l++) {
         s->levels[l].awaited = 0;
         s->levels[l].waiting_frame = -1;
@@ -235,7 +235,7 @@ static int gpu_open(const struct scene_plan *plan, const struct scene_shape *sha
     s->device = device;
     int rc = scene_state_open(s, plan, shape, why);
     if (rc < 0) {
-        gpu_close(s);
+        if (!device_hangs(s->head)) gpu_close(s);
         return rc;
     }
     *state = s;

@@ -58,7 +58,7 @@ int cuda_files_reset(void *state, struct reason *why)
     struct cuda_files *s = (struct cuda_files *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     TRY(cudaMemsetAsync(s->memory, 0, s->history_bytes, s->audio), "cudaMemsetAsync(%zu)", s->history_bytes);
-    TRY(cudaStreamSynchronize(s->audio), "cudaStreamSynchronize");
+    TRY(device_wait(s->audio), "clearing the input history");
     s->total = s->n_spectra = 0;
     s->resets++;
     return HC_OK;
@@ -178,7 +178,7 @@ int cuda_files_open(const hc_config *config, const struct plan *plan, int device
     s->plan = plan;
     int rc = files_state_open(s, config, why);
     if (rc < 0) {
-        cuda_files_close(s);
+        if (!device_hangs(s->audio)) cuda_files_close(s);
         return rc;
     }
     *state = s;

@@ -272,8 +272,7 @@ int cuda_files_mask_make(void *state, const struct matrix *matrix, void **mask, 
     m->due_block = -1;
     const int rc = files_mask_make(s, m, matrix, why);
     if (rc < 0) {
-        device_wait(s->setup);
-        cuda_files_mask_free(s, m);
+        if (!device_hangs(s->setup)) cuda_files_mask_free(s, m);
         return rc;
     }
     *mask = m;

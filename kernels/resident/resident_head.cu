@@ -199,8 +199,8 @@ void resident_head_close(void *state)
             word_write(request_at(h) + HEADER_N, 0, h->number);
         }
         resident_follow(h->service, h->setup);
-        device_wait(h->setup);
     }
+    if (device_hangs(h->setup)) return;
     device_free(h->memory);
     if (h->job) {
         device_free_host(h->job->request);

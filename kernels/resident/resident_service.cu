@@ -27,6 +27,7 @@ enum {
     HAND_OVER_US = 2500, /* without a block for so long, a worker hands over before one                        */
     PAUSE_US = 2000,     /* between two looks of the manager                                                   */
     IDLE_US = 2000000,   /* without a block of any engine for so long, the kernel leaves                       */
+    END_S = 1,           /* see end_time                                                                       */
     ENTER_MS = 2000,     /* in this time a generation must have served a new job                               */
     ON_DEMAND_US = 50    /* so long the workers of a generation on demand wait for their first worker          */
 };
@@ -264,22 +265,35 @@ const char *resident_lost(const struct resident_service *s)
     return __atomic_load_n(&s->lost, __ATOMIC_ACQUIRE) ? s->why : NULL;
 }
 
+/* The end of a program waits at most END_S for a lock: its owner may be in a call of a device that hangs. */
+static struct timespec end_time(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    t.tv_sec += END_S;
+    return t;
+}
+
+static void service_end(struct resident_service *s)
+{
+    const struct timespec until = end_time();
+    __atomic_store_n(&s->ends, 1, __ATOMIC_RELEASE);
+    if (pthread_mutex_timedlock(&s->lock, &until) != 0) return;
+    service_lose(s, "the program ends");
+    pthread_mutex_unlock(&s->lock);
+    sem_post(&s->wake);
+    pthread_join(s->manager, NULL); /* it makes no call of a device that is lost */
+}
+
 /* Ends the managers before the CUDA runtime ends, for a program that exits with open engines. A block or a close that
  * comes later finds the device lost. */
 static void services_end(void)
 {
+    const struct timespec until = end_time();
     if (services_process != getpid()) return; /* in a child another thread may hold the lock for ever */
-    pthread_mutex_lock(&services_lock);
-    for (int i = 0; i < DEVICES; i++) {
-        struct resident_service *s = services[i];
-        if (!s) continue;
-        pthread_mutex_lock(&s->lock);
-        __atomic_store_n(&s->ends, 1, __ATOMIC_RELEASE);
-        service_lose(s, "the program ends");
-        pthread_mutex_unlock(&s->lock);
-        sem_post(&s->wake);
-        pthread_join(s->manager, NULL);
-    }
+    if (pthread_mutex_timedlock(&services_lock, &until) != 0) return;
+    for (int i = 0; i < DEVICES; i++)
+        if (services[i]) service_end(services[i]);
     pthread_mutex_unlock(&services_lock);
 }
 

@@ -1,8 +1,10 @@
 /* The resident kernel (kernels/resident/resident.h): it stays while blocks come, and nothing hangs behind it. */
 #include "check.h"
 #include "dsp/base/await.h"
+#include "dsp/engine/engine.h"
 #include "dsp/live/failover.h"
 #include "haloconv.h"
+#include "haloconv_live.h"
 #include "player.h"
 
 #include <fcntl.h>
@@ -18,6 +20,7 @@
 
 enum { BLOCK = 64, TAPS = 500, FRAMES = 1 << 16, SECOND_US = 1000000 };
 enum { WIDE = 12 }; /* outputs of an engine of three workers */
+enum { SHORT_US = 50000, SLACK_US = 400000 }; /* wait for a device with a fault; a busy machine may stop the test */
 #ifdef CUDA_ON_CPU
 enum {
     SLOWER = 10,
@@ -447,8 +450,8 @@ static void a_program_may_end_with_an_open_engine(const char *backend)
     child_run(backend, "ends");
 }
 
-/* Only the emulated device can be lost: tests/cuda/emulator/README.md. */
-static void lost_run(const char *backend, const char *argument)
+/* Only the emulated device can have a fault: tests/cuda/emulator/README.md. */
+static void fault_run(const char *backend, const char *argument)
 {
 #ifndef CUDA_ON_CPU
     check_skip("of the emulated device only");
@@ -458,36 +461,74 @@ static void lost_run(const char *backend, const char *argument)
 
 static void a_lost_device_is_said_at_once(const char *backend)
 {
-    lost_run(backend, "lost");
+    fault_run(backend, "lost");
 }
 
 static void a_standby_engine_replaces_a_lost_device(const char *backend)
 {
-    lost_run(backend, "standby");
+    fault_run(backend, "lost standby");
 }
 
 static void a_program_may_end_with_a_lost_device(const char *backend)
 {
-    lost_run(backend, "lost ends");
+    fault_run(backend, "lost ends");
+}
+
+static void a_slow_clock_loses_no_input(const char *backend)
+{
+    fault_run(backend, "slow");
+}
+
+static void from_a_slow_clock_the_standby_engine_takes_over_and_gives_back(const char *backend)
+{
+    fault_run(backend, "slow live");
+}
+
+static void a_standby_engine_replaces_a_device_that_hangs(const char *backend)
+{
+    fault_run(backend, "hangs standby");
+}
+
+static void no_call_waits_for_ever_for_a_device_that_hangs(const char *backend)
+{
+    fault_run(backend, "hangs");
+}
+
+static void a_close_ends_though_no_call_of_the_driver_returns(const char *backend)
+{
+    fault_run(backend, "stuck");
+}
+
+static void a_program_may_end_though_no_call_of_the_driver_returns(const char *backend)
+{
+    fault_run(backend, "stuck ends");
+}
+
+static void other_engines_open_beside_a_kernel_that_hangs(const char *backend)
+{
+    fault_run(backend, "slow others");
 }
 
 /* ---- in a process of their own ----------------------------------------------------------------------------------- */
 
-static char lost_folder[] = "/tmp/resident_test_XXXXXX", lost_file[64];
+static char folder[] = "/tmp/resident_test_XXXXXX", fault_path[64], draft_path[64], mask_path[64];
 
 static struct echo *volatile left_open; /* when the program ends; volatile: LeakSanitizer finds it */
 
-static void device_lose(void)
+/* Gives the device a fault from now on; NULL: none. */
+static void fault_set(const char *text)
 {
-    int fd = open(lost_file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    check(fd >= 0 && close(fd) == 0, "%s", lost_file);
+    FILE *file = fopen(draft_path, "w");
+    check(file && (!text || fputs(text, file) >= 0) && fclose(file) == 0, "%s", draft_path);
+    check(rename(draft_path, fault_path) == 0, "%s", fault_path); /* the device reads a whole text */
+    pause_us(2000);                                               /* it reads the file once a ms */
 }
 
 static void lost(bool closes)
 {
     struct echo *echo = echo_make("cuda", 20 * SECOND_US);
     for (int i = 0; i < 50; i++) check(echo_play(echo) == HC_OK, "before");
-    device_lose();
+    fault_set("lost");
     int code = HC_OK;
     double start = now_s();
     for (int i = 0; i < 1000 && code == HC_OK; i++) code = echo_play(echo);
@@ -499,7 +540,7 @@ static void lost(bool closes)
     check(now_s() - start < 2, "%g s until the engine was closed", now_s() - start);
 }
 
-static void standby(void)
+static void standby(const char *fault, int wait_us)
 {
     enum { N = 400, LONG = 3000, LOST_AT = 100 };
     struct random r = random_seeded(34);
@@ -518,19 +559,21 @@ static void standby(void)
     check(failover_open(&c, &history, NULL, 1e9, &f, REASON(why, sizeof why)) == HC_OK, "%s", why);
     check(failover_load(f, &route, 1, NULL, REASON(why, sizeof why)) == HC_OK, "%s", why);
     check(failover_start(f, 0, REASON(why, sizeof why)) == HC_OK, "%s", why);
-    failover_set_wait(f, WAIT_US);
+    failover_set_wait(f, wait_us);
     double start = now_s();
     int n_late = 0;
     for (int i = 0; i < N; i++) {
         const float *in = x + i * BLOCK, *row;
         float *out = y + i * BLOCK;
         uint32_t peak = 0;
+        if (i == LOST_AT) fault_set(fault);
         int64_t called_ns = now_ns();
-        if (i == LOST_AT) device_lose();
         input_history_write(&history, &in, 0, BLOCK, &row, &peak);
         enum failover_result result = failover_process(f, &row, &out, BLOCK, called_ns);
         input_history_publish(&history, BLOCK);
         failover_wake(f);
+        check(now_ns() - called_ns < (wait_us + SLACK_US) * 1000LL, "block %d took %g s", i,
+              (double)(now_ns() - called_ns) * 1e-9);
         n_late += result == FAILOVER_LATE; /* the standby engine has a backlog */
         check(result == FAILOVER_PLAYED || (result == FAILOVER_LATE && i >= LOST_AT), "block %d: %d", i, result);
         pause_us(1000);
@@ -542,7 +585,7 @@ static void standby(void)
         }
     }
     check(failover_state(f) == HC_LIVE_STANDBY && n_late < 50, "%d late blocks", n_late);
-    check(failover_close(f), "a lost device must not keep the engine");
+    check(failover_close(f) == (strcmp(fault, "lost") == 0), "of a device that hangs the engine stays, else not");
     check(now_s() - start < 20, "%g s", now_s() - start);
     input_history_close(&history);
     free(taps);
@@ -550,20 +593,285 @@ static void standby(void)
     free(y);
 }
 
+/* Plays a block, which must end in time and, unless it is late, be right. Returns the result. */
+static int bounded_play(struct echo *echo, bool is_right)
+{
+    int64_t start = now_us();
+    int code = echo_play(echo);
+    check(now_us() - start < SHORT_US + SLACK_US, "a block took %g s", (double)(now_us() - start) * 1e-6);
+    check(code == HC_OK || code == HC_LATE, "%d", code);
+    if (code == HC_OK && is_right) echo_check(echo);
+    return code;
+}
+
+static void slow(void)
+{
+    static const struct {
+        const char *clock;
+        int n;
+    } drops[] = {{"slow 2", 12},
+                 {"slow 10", 12},
+                 {"slow 100", 12},
+                 {"slow 1e7", 12},
+                 {"slow 1e7", 50}}; /* 16 may be unanswered */
+    struct echo *echo = echo_make("cuda", SHORT_US);
+    hc_info info = {.size = sizeof info};
+    uint64_t n_late = 0;
+    for (int d = 0; d < (int)(sizeof drops / sizeof *drops); d++) {
+        const bool keeps = drops[d].n <= 16;
+        uint64_t before = n_late;
+        int n_ok = 0;
+        fault_set(drops[d].clock);
+        for (int i = 0; i < drops[d].n; i++) n_late += bounded_play(echo, true) == HC_LATE;
+        check(d < 3 || n_late - before >= 10, "the device with clock \"%s\" was late %d times", drops[d].clock,
+              (int)(n_late - before));
+        fault_set(NULL);
+        pause_us(200000); /* the backlog is played */
+        for (int i = 0; n_ok < 50; i++) {
+            check(i < 500, "the clock is back, and blocks are late");
+            int code = bounded_play(echo, keeps || n_ok > TAPS / BLOCK);
+            n_late += code == HC_LATE;
+            n_ok = code == HC_OK ? n_ok + 1 : 0;
+        }
+    }
+    hc_get_info(echo->engine, &info);
+    check(info.late == n_late, "%d late blocks were counted, of %d", (int)info.late, (int)n_late);
+    echo_free(echo);
+}
+
+static void note_answer(void *data, int level, const char *text)
+{
+    (void)level;
+    if (strstr(text, "answers again")) *(bool *)data = true;
+}
+
+struct stage {
+    hc_live *live;
+    float *x, *y;
+    bool *is_late;
+    int n, n_late;
+};
+
+/* Plays up to n blocks, or until the state is `until`. */
+static void live_play(struct stage *s, int n, int until)
+{
+    hc_live_stats stats = {.size = sizeof stats};
+    for (bool is_there = false; n > 0 && !is_there; n--, s->n++) {
+        const float *in = s->x + s->n * BLOCK;
+        float *out = s->y + s->n * BLOCK;
+        int64_t start = now_us();
+        int code = hc_live_process(s->live, &in, &out, BLOCK);
+        check(now_us() - start < SHORT_US + SLACK_US, "block %d took %g s", s->n, (double)(now_us() - start) * 1e-6);
+        check(code == HC_OK || code == HC_LATE, "block %d: %d", s->n, code);
+        s->is_late[s->n] = code == HC_LATE;
+        s->n_late += code == HC_LATE;
+        hc_live_get_stats(s->live, &stats);
+        is_there = stats.state == until;
+        if (hc_live_has_work(s->live)) check(hc_live_work(s->live) == HC_OK, "hc_live_work");
+        pause_us(1000);
+    }
+    check(until < 0 || stats.state == until, "block %d: state %d, want %d", s->n, stats.state, until);
+    check((int)stats.late == s->n_late, "%d late blocks were counted, of %d", (int)stats.late, s->n_late);
+}
+
+static void slow_live(void)
+{
+    enum { N = 8000, LONG = 3000 };
+    struct random r = random_seeded(36);
+    float *taps = noise(&r, LONG);
+    bool *is_late = must_alloc(N, sizeof *is_late), answers = false;
+    struct stage s = {.x = noise(&r, N * BLOCK), .y = must_alloc(N * BLOCK, sizeof *s.y), .is_late = is_late};
+    hc_live_change change = {.size = sizeof change, .mask = mask_path};
+    hc_live_config c;
+    char why[256] = "";
+    FILE *file = fopen(mask_path, "w");
+    for (int i = 0; i < LONG; i++) fprintf(file, "%.9g\n", (double)taps[i]);
+    check(fclose(file) == 0, "%s", mask_path);
+    hc_live_config_init(&c);
+    c.n_in = c.n_out = 1;
+    c.block = BLOCK;
+    c.backend = "cuda:resident";
+    c.wait_us = SHORT_US;
+    c.standby_share = 1e9;
+    c.say = note_answer;
+    c.data = &answers;
+    check(hc_live_open(&c, &s.live, why, sizeof why) == HC_OK, "%s", why);
+    check(hc_live_request(s.live, &change) == HC_OK && hc_live_work(s.live) == HC_OK, "no mask");
+    live_play(&s, 100, -1);
+    fault_set("slow 2");
+    live_play(&s, 50, -1);
+    int n_late = s.n_late, first = s.n;
+    check(n_late < 8, "%d late blocks before the clock drops", n_late);
+    fault_set("slow 1e7");
+    live_play(&s, 100, HC_LIVE_STANDBY);
+    n_late = s.n_late - n_late;
+    check(n_late >= 7 && n_late < 50, "the standby engine played after %d late blocks, 8 are enough", n_late);
+    for (int i = s.n; i < first + 400; i++) live_play(&s, 1, -1);
+    n_late = s.n_late;
+    live_play(&s, 200, -1);
+    check(s.n_late == n_late, "the standby engine was late");
+    fault_set(NULL);
+    live_play(&s, 6000, HC_LIVE_OK);
+    check(answers, "the device did not answer again");
+    live_play(&s, 500, -1);
+    double peak = 0, worst = 0;
+    for (int i = 0; i < s.n * BLOCK; i++) {
+        double want = 0;
+        for (int t = 0; t < LONG && t <= i; t++) want += (double)taps[t] * (double)s.x[i - t];
+        peak = fmax(peak, fabs(want));
+        if (!is_late[i / BLOCK]) worst = fmax(worst, fabs(want - (double)s.y[i]));
+    }
+    check(worst < 1e-6 * peak, "%g of %g", worst, peak);
+    check(hc_live_close(s.live) == HC_OK, "hc_live_close");
+    free(s.x);
+    free(s.y);
+    free(taps);
+    free(is_late);
+}
+
+struct setup_call {
+    hc_engine *engine; /* that makes a mask; NULL: an engine is opened */
+    const char *backend;
+    int code;
+    char why[256];
+};
+
+static int config_open(const char *backend, hc_engine **engine, char *why, size_t cap)
+{
+    hc_config c;
+    hc_config_init(&c);
+    c.backend = backend;
+    c.n_in = c.n_out = 1;
+    c.max_taps = TAPS;
+    c.block = BLOCK;
+    return hc_open(&c, engine, why, cap);
+}
+
+static void *setup_run(void *arg)
+{
+    struct setup_call *call = arg;
+    const float tap = 1;
+    const hc_route route = {.taps = &tap, .n_taps = 1, .gain = 1};
+    hc_engine *engine;
+    hc_mask *mask;
+    call->code = call->engine ? hc_mask_make(call->engine, &route, sizeof route, 1, &mask, call->why, sizeof call->why)
+                              : config_open(call->backend, &engine, call->why, sizeof call->why);
+    return NULL;
+}
+
+/* Closes an engine of a device that does not answer: this must end, and no other engine opens there. */
+static void close_checked(struct echo *echo)
+{
+    static const char *const backends[] = {"cuda", "cuda:resident", "cuda:launched", "hybrid"};
+    char why[256] = "";
+    hc_engine *engine;
+    double start = now_s();
+    echo_free(echo);
+    check(now_s() - start < 12, "the close took %g s", now_s() - start);
+    start = now_s();
+    for (int i = 0; i < 4; i++) {
+        int code = config_open(backends[i], &engine, why, sizeof why);
+        check(code == HC_EDEVICE && strstr(why, "cuda:0 does not answer"), "%s: %d, %s", backends[i], code, why);
+    }
+    check(now_s() - start < 1, "refusals took %g s", now_s() - start);
+}
+
+static void hangs(void)
+{
+    struct echo *echo = echo_make("cuda", SHORT_US);
+    struct setup_call calls[] = {{.engine = echo->engine}, {.backend = "cuda"}, {.backend = "cuda:launched"}};
+    pthread_t threads[3];
+    for (int i = 0; i < 50; i++) bounded_play(echo, true);
+    fault_set("hangs");
+    double start = now_s();
+    for (int i = 0; i < 3; i++) check(pthread_create(&threads[i], NULL, setup_run, &calls[i]) == 0, "no thread");
+    for (int i = 0; i < 50; i++) check(bounded_play(echo, true) == HC_LATE, "block %d is not late", i);
+    for (int i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        check(calls[i].code == HC_EDEVICE && strstr(calls[i].why, "timed out"), "%d, %s", calls[i].code, calls[i].why);
+    }
+    check(now_s() - start < 40, "the calls took %g s", now_s() - start);
+    close_checked(echo);
+    fault_set(NULL);
+    hc_engine *engine;
+    char why[256] = "";
+    for (start = now_s(); config_open("cuda:resident", &engine, why, sizeof why) != HC_OK; pause_us(1000))
+        check(now_s() - start < 5, "the device answers again, but %s", why);
+    hc_close(engine);
+    echo = echo_make("cuda", WAIT_US);
+    for (int i = 0; i < 50; i++) check(bounded_play(echo, true) == HC_OK, "block %d", i);
+    echo_free(echo);
+}
+
+static void stuck(bool closes)
+{
+    struct echo *echo = echo_make("cuda", SHORT_US);
+    for (int i = 0; i < 50; i++) bounded_play(echo, true);
+    fault_set("stuck");
+    for (int i = 0; i < 20; i++) bounded_play(echo, true);
+    alarm(closes ? 30 : 5);
+    left_open = echo;
+    if (closes) close_checked(echo);
+}
+
+/* The kernel hangs, and the rest of the device works. */
+static void slow_others(void)
+{
+    struct echo *echo = echo_make("cuda", SHORT_US);
+    const float *in = echo->in;
+    float *out = echo->out;
+    const float tap = 1;
+    const hc_route route = {.taps = &tap, .n_taps = 1, .gain = 1};
+    char why[256] = "";
+    hc_mask *mask;
+    hc_engine *other;
+    check(hc_mask_make(echo->engine, &route, sizeof route, 1, &mask, why, sizeof why) == HC_OK, "%s", why);
+    for (int i = 0; i < 50; i++) bounded_play(echo, true);
+    fault_set("slow 1e9");
+    for (int i = 0; i < 10; i++) bounded_play(echo, true);
+    hc_mask_free(echo->engine, mask); /* its memory is freed behind the kernel */
+    double start = now_s();
+    check(config_open("cuda:launched", &other, why, sizeof why) == HC_OK, "%s", why);
+    check(now_s() - start < 5, "the open took %g s", now_s() - start);
+    engine_wait_set(other, WAIT_US);
+    check(hc_mask_make(other, &route, sizeof route, 1, &mask, why, sizeof why) == HC_OK, "%s", why);
+    check(hc_mask_swap(other, mask) == HC_OK && hc_process(other, &in, &out, BLOCK) == HC_OK, "a block");
+    check(memcmp(in, out, BLOCK * sizeof *in) == 0, "not the input");
+    fault_set(NULL);
+    hc_close(other);
+    echo_free(echo);
+}
+
+static void folder_remove(void)
+{
+    unlink(fault_path);
+    unlink(mask_path);
+    rmdir(folder);
+}
+
 static int child_main(const char *argument)
 {
-    alarm(60);
-    check(mkdtemp(lost_folder), "%s", lost_folder);
-    snprintf(lost_file, sizeof lost_file, "%s/lost", lost_folder);
-    setenv("CUDA_ON_CPU_LOST", lost_file, 1);
+    alarm(100);
+    atexit(folder_remove); /* after the library's functions, which come later: the device has the fault until then */
+    check(mkdtemp(folder), "%s", folder);
+    snprintf(fault_path, sizeof fault_path, "%s/fault", folder);
+    snprintf(draft_path, sizeof draft_path, "%s/draft", folder);
+    snprintf(mask_path, sizeof mask_path, "%s/mask.txt", folder);
+    setenv("CUDA_ON_CPU_FAULT", fault_path, 1);
     if (strcmp(argument, "ends") == 0) {
         left_open = echo_make("cuda", WAIT_US);
         check(echo_play(left_open) == HC_OK, "a block");
     }
-    if (strncmp(argument, "lost", 4) == 0) lost(strcmp(argument, "lost") == 0);
-    if (strcmp(argument, "standby") == 0) standby();
-    unlink(lost_file);
-    rmdir(lost_folder);
+    if (strcmp(argument, "lost") == 0) lost(true);
+    if (strcmp(argument, "lost ends") == 0) lost(false);
+    if (strcmp(argument, "lost standby") == 0) standby("lost", WAIT_US);
+    if (strcmp(argument, "hangs standby") == 0) standby("hangs", 4 * SHORT_US);
+    if (strcmp(argument, "hangs") == 0) hangs();
+    if (strcmp(argument, "stuck") == 0) stuck(true);
+    if (strcmp(argument, "stuck ends") == 0) stuck(false);
+    if (strcmp(argument, "slow") == 0) slow();
+    if (strcmp(argument, "slow live") == 0) slow_live();
+    if (strcmp(argument, "slow others") == 0) slow_others();
     return 0;
 }
 
@@ -585,6 +893,13 @@ int main(int argc, char **argv)
         TEST(a_lost_device_is_said_at_once, ONCE_A_DEVICE),
         TEST(a_standby_engine_replaces_a_lost_device, ONCE_A_DEVICE),
         TEST(a_program_may_end_with_a_lost_device, ONCE_A_DEVICE),
+        TEST(a_slow_clock_loses_no_input, ONCE_A_DEVICE),
+        TEST(from_a_slow_clock_the_standby_engine_takes_over_and_gives_back, ONCE_A_DEVICE),
+        TEST(a_standby_engine_replaces_a_device_that_hangs, ONCE_A_DEVICE),
+        TEST(no_call_waits_for_ever_for_a_device_that_hangs, ONCE_A_DEVICE),
+        TEST(a_close_ends_though_no_call_of_the_driver_returns, ONCE_A_DEVICE),
+        TEST(a_program_may_end_though_no_call_of_the_driver_returns, ONCE_A_DEVICE),
+        TEST(other_engines_open_beside_a_kernel_that_hangs, ONCE_A_DEVICE),
     };
     if (argc > 1) return child_main(argv[1]);
     return check_main("resident", tests, sizeof tests / sizeof *tests);

@@ -29,6 +29,7 @@ typedef enum cudaError {
     cudaErrorInvalidDevice = 101,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorNotReady = 600,
+    cudaErrorLaunchTimeout = 702,
     cudaErrorHostMemoryNotRegistered = 713,
     cudaErrorLaunchFailure = 719
 } cudaError_t;
@@ -71,6 +72,7 @@ enum cudaMemLocationType { cudaMemLocationTypeDevice = 1, cudaMemLocationTypeHos
 enum cudaMemAllocationType { cudaMemAllocationTypePinned = 1 };
 enum cudaMemAccessFlags { cudaMemAccessFlagsProtReadWrite = 3 };
 enum cudaMemPoolAttr {
+    cudaMemPoolReuseAllowInternalDependencies = 3,
     cudaMemPoolAttrReleaseThreshold = 4,
     cudaMemPoolAttrReservedMemCurrent = 5,
     cudaMemPoolAttrUsedMemCurrent = 7

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { /* of sm_90 */
@@ -32,8 +33,16 @@ std::unique_lock<std::recursive_mutex> runtime_lock()
 {
     n_waiting++;
     std::unique_lock<std::recursive_mutex> lock(mutex_of_all());
+    while (fault_now().is_stuck) runtime_yield();
     n_waiting--;
     return lock;
+}
+
+void runtime_yield()
+{
+    mutex_of_all().unlock();
+    usleep(100);
+    mutex_of_all().lock();
 }
 
 bool runtime_is_wanted() { return n_waiting > 0; }
@@ -42,6 +51,31 @@ static long setting(const char *name, long otherwise)
 {
     const char *text = getenv(name);
     return text && *text ? atol(text) : otherwise;
+}
+
+const fault &fault_now()
+{
+    enum { AGE_NS = 1000000 };
+    static const char *const path = getenv("CUDA_ON_CPU_FAULT");
+    static struct fault now = {false, false, false, 1};
+    static int64_t read_ns = -AGE_NS;
+    timespec t;
+    char text[32] = "";
+    if (!path) return now;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const int64_t ns = t.tv_sec * 1000000000LL + t.tv_nsec;
+    if (ns - read_ns < AGE_NS) return now;
+    read_ns = ns;
+    now = {false, false, false, 1};
+    if (FILE *file = fopen(path, "r")) {
+        if (!fgets(text, sizeof text, file)) text[0] = 0;
+        fclose(file);
+    }
+    now.is_lost = strcmp(text, "lost") == 0;
+    now.is_stuck = strcmp(text, "stuck") == 0;
+    now.hangs = now.is_stuck || strcmp(text, "hangs") == 0;
+    if (sscanf(text, "slow %lf", &now.slowness) == 1 || now.is_lost || now.hangs || !text[0]) return now;
+    device_fault("%s: \"%s\" is not a fault", path, text);
 }
 
 /* ---- chance ------------------------------------------------------------------------------------------------------ */
@@ -102,6 +136,7 @@ static const struct {
               {cudaErrorNoDevice, "no CUDA-capable device is detected"},
               {cudaErrorInvalidDevice, "invalid device ordinal"},
               {cudaErrorInvalidResourceHandle, "invalid resource handle"},
+              {cudaErrorLaunchTimeout, "the launch timed out and was terminated"},
               {cudaErrorNotReady, "device not ready"},
               {cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region"},
               {cudaErrorLaunchFailure, "unspecified launch failure"}};

@@ -9,6 +9,15 @@
 
 std::unique_lock<std::recursive_mutex> runtime_lock();
 bool runtime_is_wanted(); /* Does a thread wait for the lock? */
+void runtime_yield(); /* lets another thread have the lock for a moment; the caller has it once */
+
+/* CUDA_ON_CPU_FAULT: a file with the fault that the device has now (README.md). No file: none. */
+struct fault {
+    bool is_lost, hangs;
+    bool is_stuck;   /* it hangs, and no call of the runtime returns */
+    double slowness; /* kernels that poll take so many times as long */
+};
+const fault &fault_now();
 
 /* CUDA_ON_CPU_SEED: the seed of all random decisions. 0: everything as late as possible. */
 uint64_t device_seed();
@@ -70,7 +79,7 @@ int device_current();
 cudaError_t launch_check(const cuda_grid &grid, const void *entry, int max_threads);
 
 /* ---- streams.cpp ---- */
-/* CUDA_ON_CPU_LOST: from the moment on at which this file exists the device is lost, with all its work. */
+/* Is the device lost? It stays lost, with all its work. */
 bool device_is_lost();
 void streams_finish(); /* does all work that is queued */
 

@@ -110,7 +110,7 @@ static bool is_ready(const CUstream_st *s)
     if (s->queue.empty()) return false;
     for (const work_ref &a : s->queue.front()->after)
         if (!a->done) return false;
-    return !s->queue.front()->polls;
+    return !s->queue.front()->polls && !fault_now().hangs;
 }
 
 static void device_wake();
@@ -147,18 +147,24 @@ static void stir()
     if (device_random(64) == 0) s->does = habit_drawn();
 }
 
-/* Continues all kernels that poll. false: there are none. */
+/* Continues all kernels that poll. A slow clock makes a pause after each step. false: there are none. */
 static bool polling_continue()
 {
+    static double resting_until_ms;
     bool any = false;
+    const double from_ms = now_ms();
+    if (from_ms < resting_until_ms && fault_now().slowness > 1) return true;
     for (CUstream_st *s : streams())
         if (!s->queue.empty() && s->queue.front()->polls) front_do(s), any = true;
+    resting_until_ms = now_ms() + (now_ms() - from_ms) * (fault_now().slowness - 1);
     return any;
 }
 
 static void force(const work_ref &w)
 {
     while (!w->done) {
+        if (fault_now().hangs || fault_now().slowness > 1) runtime_yield();
+        if (fault_now().hangs || w->done) continue;
         const work_ref front = w->stream->queue.front();
         const std::vector<work_ref> after = front->after;
         for (const work_ref &a : after) force(a);
@@ -221,7 +227,7 @@ void streams_finish()
 static cudaError_t polled(const work_ref &w)
 {
     if (!w || w->done) return cudaSuccess;
-    if (device_random(2)) advance(w);
+    if (device_random(2) && !fault_now().hangs) advance(w);
     return remember(cudaErrorNotReady);
 }
 
@@ -238,7 +244,7 @@ static void device_run()
 {
     auto lock = runtime_lock();
     for (unsigned long before = grid_switches;; before = grid_switches) {
-        if (device_is_lost() || !polling_continue()) device_work().wait(lock);
+        if (device_is_lost() || (!fault_now().hangs && !polling_continue())) device_work().wait(lock);
         lock.unlock();
         if (runtime_is_wanted() || grid_switches == before) std::this_thread::sleep_for(std::chrono::microseconds(20));
         lock.lock();
@@ -255,9 +261,8 @@ static void device_wake()
 
 bool device_is_lost()
 {
-    static const char *const file = getenv("CUDA_ON_CPU_LOST");
     static bool is;
-    if (is || !file || access(file, F_OK) != 0) return is;
+    if (is || !fault_now().is_lost) return is;
     is = true;
     static auto *dropped = new std::vector<work_ref>; /* kernels that are never continued */
     for (CUstream_st *s : streams()) {

@@ -21,14 +21,14 @@
 #include <string.h>
 
 enum {
-    PASS_BLOCKS = 16,     /* blocks of x whose products are summed in single precision */
-    MAX_SLICES = 64,      /* max. slices of all filters of a group, so also max. threads */
-    GROUP_SUMS = 1 << 25, /* approximate doubles of a group's sums */
+    PASS_BLOCKS = 16,      /* blocks of x whose products are summed in single precision */
+    MAX_SLICES = 64,       /* max. slices of all filters at once, so also max. threads */
+    MAX_DOUBLES = 1 << 25, /* max. doubles of all sums; a longer filter is computed alone */
 };
 
 struct gradient {
     const struct tensor_work *work;
-    int64_t first;       /* number of the group's first filter */
+    int64_t first;       /* number of the first filter of `sums` */
     int64_t *starts;     /* with an index, [filters + 1]: filter f has the rows users[starts[f]], ..., or NULL */
     int64_t *users;      /* groups of rows, sorted by their filter */
     int64_t sharers;     /* rows that share a filter */
@@ -231,23 +231,23 @@ bool tensor_gradient_run(const struct tensor_work *work)
         g.row_passes = x_blocks;
         g.slice_doubles = round_up((size_t)call->h.frames, SIMD_PAD);
     }
-    int64_t max = tensor_max(1, GROUP_SUMS / (int64_t)g.slice_doubles); /* slices of a group */
-    int64_t group = tensor_min(n_filters, max);
-    g.n_slices = tensor_min(tensor_min(max / group, tensor_div_up(MAX_SLICES, group)),
+    int64_t max = tensor_max(1, MAX_DOUBLES / (int64_t)g.slice_doubles); /* slices of all filters at once */
+    int64_t at_once = tensor_min(n_filters, max);
+    g.n_slices = tensor_min(tensor_min(max / at_once, tensor_div_up(MAX_SLICES, at_once)),
                             (call->has_index ? n_groups : 1) * g.sharers * g.row_passes);
     if (g.n_slices < 1) g.n_slices = 1; /* no rows: zeros */
     g.scratch_floats = work->fft ? pass_floats(call, work->fft->size) : tensor_gradient_scratch(call, 0);
     g.scratch = memory_floats_uncleared((size_t)thread_pool_size(work->pool) * g.scratch_floats);
-    g.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(group * g.n_slices) * g.slice_doubles);
+    g.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(at_once * g.n_slices) * g.slice_doubles);
     bool ok = g.scratch && g.sums && (!call->has_index || users_sort(&g, n_filters, n_groups));
     if (work->fft)
         ok = offline_open(&g.rows, work->fft, 1, thread_pool_size(work->pool),
                           (int)gradient_entries(call, work->fft->size)) &&
              ok;
-    for (; ok && g.first < n_filters; g.first += group) {
-        group = tensor_min(group, n_filters - g.first);
-        thread_pool_run(work->pool, sum_slice, &g, group * g.n_slices);
-        thread_pool_run(work->pool, finish_gradient_block, &g, group * g.gh_blocks);
+    for (; ok && g.first < n_filters; g.first += at_once) {
+        at_once = tensor_min(at_once, n_filters - g.first);
+        thread_pool_run(work->pool, sum_slice, &g, at_once * g.n_slices);
+        thread_pool_run(work->pool, finish_gradient_block, &g, at_once * g.gh_blocks);
     }
     offline_close(&g.rows);
     free(g.scratch);

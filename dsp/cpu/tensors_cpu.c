@@ -18,7 +18,7 @@
 enum {
     MAX_SIZE = 65536, /* largest S: a transform and its spectrum fit into a second-level cache */
     N_SIZES = 9,
-    MIN_SCRATCH = 256 << 20, /* max. scratch bytes of all threads, unless the workspace limit is larger */
+    SCRATCH_BYTES = 256 << 20, /* max. scratch bytes of all threads, if the limit of the workspace is lower */
 };
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
@@ -197,7 +197,7 @@ static int tensor_threads(const struct tensor_call *call, const struct tensor_me
     const double min_ns = 200e3;
     bool sums = call->op == HC_GRADIENT_H;
     size_t floats = (sums ? tensor_gradient_scratch : tensor_filter_scratch)(call, method->size);
-    double bytes = call->limit > MIN_SCRATCH ? (double)call->limit : MIN_SCRATCH;
+    double bytes = call->limit > SCRATCH_BYTES ? (double)call->limit : SCRATCH_BYTES;
     double by_scratch = bytes / ((double)floats * sizeof(float));
     double max = call->n_threads > 0 ? call->n_threads : processors_usable();
     if (max > method->ns / min_ns) max = method->ns / min_ns;

@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FRAMES = 1 << 30, MAX_SEQUENCES = 1 << 30, MIN_LIMIT = 64 << 20 /* bytes */ };
+enum {
+    MAX_FRAMES = 1 << 30,
+    MAX_SEQUENCES = 1 << 30,
+    WORKSPACE_BYTES = 64 << 20, /* max. bytes of a workspace, if a quarter of the tensors is less */
+};
 
 /* Rows with stride 0 share memory, so memory does not limit their number. The limit keeps rows * blocks in 64 bits. */
 static const int64_t max_rows = (int64_t)1 << 36;
@@ -211,7 +215,7 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
     if (!*error && op == HC_GRADIENTS) *error = strides_check(&call->gh, "gh", true, why);
     if (*error) return NULL;
     double quarter = (rows_bytes(&call->x) + rows_bytes(&call->bank) + rows_bytes(&call->y)) / 4;
-    call->limit = quarter > MIN_LIMIT ? (size_t)quarter : MIN_LIMIT;
+    call->limit = quarter > WORKSPACE_BYTES ? (size_t)quarter : WORKSPACE_BYTES;
     if (t->n_sequences) {
         call->x.batch = call->y.batch = call->gx.batch = t->n_sequences;
         call->x.packed = call->y.packed = call->gx.packed = t->n_frames;

@@ -180,22 +180,23 @@ static void filter_row(void *data, int64_t i, int thread)
     struct offline_list list = {&product, 1, (size_t)f->n_partitions * FFT_CHUNK};
     float *frames = f->scratch + (size_t)thread * f->scratch_floats, *sums[FFT_BLOCKS];
     for (int t = 0; t < FFT_BLOCKS; t++) sums[t] = frames + 2 * (t + 1) * size;
-    /* The windows that meet the signal, [(w - 1) S + offset, (w + 1) S + offset) */
-    struct offline_range *met = &f->rows.ranges[thread];
-    *met = (struct offline_range){tensor_div_down(-size - job.offset, size) + 1,
-                                  tensor_div_up(job.in.n + size - job.offset, size) - 1};
-    int64_t next = tensor_max(met->first, job.begin - (partitions - 1)); /* the next window to transform */
+    /* The windows [(w - 1) S + offset, (w + 1) S + offset) that have a frame of the signal */
+    struct offline_range *with_signal = &f->rows.ranges[thread];
+    *with_signal = (struct offline_range){tensor_div_down(-size - job.offset, size) + 1,
+                                          tensor_div_up(job.in.n + size - job.offset, size) - 1};
+    int64_t next = tensor_max(with_signal->first, job.begin - (partitions - 1)); /* the next window to transform */
     for (int64_t b = job.begin, n; b < job.end; b += n) {
         n = tensor_min(FFT_BLOCKS, job.end - b);
-        for (; next < b + n && next <= met->last; next++)
+        for (; next < b + n && next <= with_signal->last; next++)
             tensor_window(w, &job.in, (next - 1) * size + job.offset, frames, offline_spectrum(&f->rows, thread, next));
         tensor_sums(&f->rows, &list, b, (int)n, sums);
         for (int t = 0; t < n; t++) {
             int64_t at = (b + t) * size, n_frames = tensor_min(size, job.out.n - at);
-            bool in_place = job.out.type == HC_FLOAT32, is_met = b + t >= met->first && b + t - partitions < met->last;
+            bool in_place = job.out.type == HC_FLOAT32;
+            bool has_signal = b + t >= with_signal->first && b + t - partitions < with_signal->last;
             float *out = in_place ? (float *)job.out.data + at : frames;
-            if (is_met) offline_back(&f->rows, sums[t], 0, (int)n_frames, out, frames + size);
-            if (!is_met || !in_place) tensor_write(&job.out, at, is_met ? frames : NULL, n_frames);
+            if (has_signal) offline_back(&f->rows, sums[t], 0, (int)n_frames, out, frames + size);
+            if (!has_signal || !in_place) tensor_write(&job.out, at, has_signal ? frames : NULL, n_frames);
         }
     }
 }

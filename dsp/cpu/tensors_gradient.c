@@ -86,11 +86,14 @@ static bool users_sort(struct gradient *g, int64_t n_filters, int64_t n_groups)
 {
     g->starts = calloc((size_t)(n_filters + 2 + n_groups), sizeof *g->starts);
     if (!g->starts) return false;
-    int64_t *next = g->starts + 1; /* of filter f, the position of its next user; at the end its last one + 1 */
+    int64_t *next = g->starts + 1;
     g->users = g->starts + n_filters + 2;
+    /* next[f + 1]: the number of users of filter f */
     for (int64_t i = 0, f; i < n_groups; i++)
         if ((f = tensor_filter_of(g->work, i)) >= 0) next[f + 1]++;
+    /* next[f]: the position of the first user of filter f */
     for (int64_t f = 0; f < n_filters; f++) next[f + 1] += next[f];
+    /* next[f]: the position of the next user of filter f; in the end starts[f + 1] */
     for (int64_t i = 0, f; i < n_groups; i++)
         if ((f = tensor_filter_of(g->work, i)) >= 0) g->users[next[f]++] = i;
     return true;
@@ -159,10 +162,10 @@ static void pass_transforms(const struct gradient *g, const struct tensor_filter
         tensor_copy_reversed(frames, &pass->x, p * size, size);
         fft_forward(w->fft, frames, frames + size, y[0], blocks + (pass->end - 1 - p) * FFT_CHUNK, list.stride);
     }
-    struct offline_range *met = &g->rows.ranges[thread]; /* the windows that meet gy */
-    met->first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
-    met->last = tensor_min(tensor_div_up(pass->gy.n + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
-    for (int64_t v = met->first; v <= met->last; v++)
+    struct offline_range *with_gy = &g->rows.ranges[thread]; /* the windows that have a frame of gy */
+    with_gy->first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
+    with_gy->last = tensor_min(tensor_div_up(pass->gy.n + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
+    for (int64_t v = with_gy->first; v <= with_gy->last; v++)
         tensor_window(w, &pass->gy, v * size - 1 - call->from, frames, offline_spectrum(&g->rows, thread, v));
     for (int64_t q = 0, n; q < gh_blocks; q += n) {
         n = tensor_min(FFT_BLOCKS, gh_blocks - q);

@@ -21,6 +21,9 @@
 extern "C" {
 #endif
 
+static inline int64_t tensor_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t tensor_max(int64_t a, int64_t b) { return a > b ? a : b; }
+
 struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
     int64_t batch, channels; /* number of items and channels; 1 for a filter that they share */
     int64_t frames;

@@ -20,11 +20,6 @@ enum {
 /* Rows with stride 0 share memory, so memory does not limit their number. The limit keeps rows * blocks in 64 bits. */
 static const int64_t max_rows = (int64_t)1 << 36;
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Computes *from, the first frame of y in the full convolution, and *frames of y. false: the mode is unknown. */
 static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
 {
@@ -36,7 +31,7 @@ static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
     } else if (t->mode == HC_SAME) {
         *from = (k - 1) / 2;
     } else if (t->mode == HC_VALID) {
-        *from = smaller(n, k) - 1;
+        *from = tensor_min(n, k) - 1;
         *frames = n + k - 1 - 2 * *from;
     }
     return t->mode == HC_FULL || t->mode == HC_SAME || t->mode == HC_VALID || t->mode == HC_CAUSAL;

@@ -97,7 +97,7 @@ typedef struct hc_tensor_data { /* the memory of a run; pointers are to the devi
 
 typedef struct hc_tensor_plan hc_tensor_plan; /* an operation on tensors of these sizes; it never changes             */
 
-/* Returns the frames of y (of all sequences), 0 or more; a negative enum hc_error if a size is wrong. [rt] */
+/* Returns the frames of y (of all sequences), 1 or more; a negative enum hc_error if a size is wrong. [rt] */
 int64_t hc_tensors_frames(const hc_tensors *t);
 /* Checks an operation (enum hc_tensors_op) and chooses how to compute it. *t is read during the call only. *bytes gets
  * the workspace that a run needs on the device: at most a quarter of the bytes of x, h and y, or 64 MiB if that is

@@ -21,8 +21,8 @@
 #include <string.h>
 
 enum {
-    PASS_BLOCKS = 16,      /* blocks of x whose products are summed in single precision */
-    MAX_SLICES = 64,       /* max. slices of all filters at once, so also max. threads */
+    PASS_BLOCKS = 16, /* blocks of x whose products are summed in single precision */
+    MAX_SLICES = 64,  /* approx. max. slices of all filters at once, so also max. threads; more filters have one each */
     MAX_DOUBLES = 1 << 25, /* max. doubles of all sums; a longer filter is computed alone */
 };
 

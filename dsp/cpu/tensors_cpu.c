@@ -128,16 +128,28 @@ void tensor_sums(const struct offline *rows, const struct offline_list *list, in
 
 /* ---- the method -------------------------------------------------------------------------------------------------- */
 
+/* Returns the call with the frames of one sequence instead of those of all. */
+static struct tensor_call call_of_sequence(const struct tensor_call *call, int64_t frames)
+{
+    struct tensor_call one = *call;
+    one.x.frames = tensor_max(1, frames);
+    one.y.frames = one.x.frames + one.y.gap;
+    return one;
+}
+
 static double method_ns(const struct tensor_call *call, int size)
 {
     return call->op == HC_GRADIENT_H ? tensor_gradient_ns(call, size) : tensor_filter_ns(call, size);
 }
 
+/* Only the mean length of packed sequences is known. */
 static struct tensor_method method_choose(const struct tensor_call *call)
 {
-    struct tensor_method best = {0, method_ns(call, 0)};
+    struct tensor_call one = *call;
+    if (call->x.packed > 0) one = call_of_sequence(call, call->x.packed / call->x.batch);
+    struct tensor_method best = {0, method_ns(&one, 0)};
     for (int size = FFT_LONG; size <= MAX_SIZE; size *= 2) {
-        double ns = method_ns(call, size);
+        double ns = method_ns(&one, size);
         if (ns < best.ns) best = (struct tensor_method){size, ns};
     }
     return best;
@@ -160,34 +172,20 @@ static const struct fft *tables_of(int size)
 
 /* ---- the backend ------------------------------------------------------------------------------------------------- */
 
-/* Returns the call with the frames of one sequence instead of those of all. */
-static struct tensor_call call_of_sequence(const struct tensor_call *call, int64_t frames)
-{
-    struct tensor_call one = *call;
-    one.x.frames = tensor_max(1, frames);
-    one.y.frames = one.x.frames + one.y.gap;
-    return one;
-}
-
 struct cpu_tensor_plan {
     struct tensor_method method[2]; /* of HC_GRADIENTS: of the gradient of x, then of that of h */
 };
 
-/* Only the mean length of packed sequences is known. */
 static int cpu_plan(const struct tensor_call *call, void *to, size_t *bytes, struct reason *why)
 {
     (void)why;
     struct cpu_tensor_plan *plan = to;
-    struct tensor_call one = *call;
-    if (call->x.packed > 0) one = call_of_sequence(call, call->x.packed / call->x.batch);
+    bool both = call->op == HC_GRADIENTS;
     *bytes = 0;
-    if (call->op == HC_GRADIENTS)
-        for (int i = 0; i < 2; i++) {
-            struct tensor_call part = tensor_part(&one, HC_GRADIENT_X + i);
-            plan->method[i] = method_choose(&part);
-        }
-    else
-        plan->method[0] = method_choose(&one);
+    for (int i = 0; i < (both ? 2 : 1); i++) {
+        struct tensor_call part = both ? tensor_part(call, HC_GRADIENT_X + i) : *call;
+        plan->method[i] = method_choose(&part);
+    }
     return HC_OK;
 }
 

@@ -951,6 +951,27 @@ static void the_same_tensors_give_the_same_bits(const char *backend)
             }
 }
 
+static void packed_gradients_at_once_have_the_bits_of_each_alone(const char *backend)
+{
+    need_tensors(backend);
+    if (on_gpu(backend)) check_skip("a GPU may sum both in another order");
+    struct random r = random_seeded(206);
+    struct shape s = shape_of(HC_FULL, 512, 2, 2, 512 * 30, 100); /* all frames: transforms; a sequence: direct */
+    s.packed = true;
+    for (int op = GX_OF_BOTH; op <= GH_OF_BOTH; op++) {
+        struct trial c = trial_make(backend, &s, op, &r), alone = c;
+        alone.both = false;
+        alone.out.data = must_alloc((size_t)c.out.floats, sizeof(float));
+        trial_run(backend, &c);
+        trial_run(backend, &alone);
+        for (int64_t f = 0; f < c.out.n[0] * c.out.n[1]; f++)
+            check(same_row(&c.out, &alone.out, f / c.out.n[1], f % c.out.n[1]), "%s: row %d has other bits",
+                  op_names[op], (int)f);
+        free(alone.out.data);
+        trial_drop(&c);
+    }
+}
+
 static void an_empty_batch_computes_nothing(const char *backend)
 {
     need_tensors(backend);
@@ -1343,6 +1364,7 @@ int main(void)
                                         TEST(gradients_are_the_adjoint, ONCE_A_DEVICE),
                                         TEST(nan_and_infinity_pass_and_stay_in_their_row, ONCE_A_DEVICE),
                                         TEST(the_same_tensors_give_the_same_bits, ONCE_A_DEVICE),
+                                        TEST(packed_gradients_at_once_have_the_bits_of_each_alone, ONCE_A_DEVICE),
                                         TEST(an_empty_batch_computes_nothing, ONCE_A_DEVICE),
                                         TEST(an_empty_batch_zeroes_each_channels_gradient, ONCE_A_DEVICE),
                                         TEST(the_workspace_keeps_its_bound, ONCE_A_DEVICE),

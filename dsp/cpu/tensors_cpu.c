@@ -224,9 +224,20 @@ static int method_run(const struct tensor_call *call, const struct tensor_method
     return ok ? HC_OK : fail(HC_ENOMEM, why, "cpu: no memory to convolve with; lower n_threads or n_taps");
 }
 
+/* Writes the gradient of filters that no rows share. */
+static int zeros_write(const struct tensor_rows *gh, void *out)
+{
+    for (int64_t f = 0; f < gh->batch * gh->channels; f++) {
+        struct tensor_row row = tensor_row(gh, NULL, out, f / gh->channels, f % gh->channels);
+        tensor_write(&row, 0, NULL, row.n);
+    }
+    return HC_OK;
+}
+
 static int cpu_run(const struct tensor_call *call, const void *of, const hc_tensor_data *data, struct reason *why)
 {
     const struct cpu_tensor_plan *plan = of;
+    if (tensor_sharers(call) == 0) return zeros_write(&call->bank, data->out);
     if (call->op != HC_GRADIENTS) return method_run(call, &plan->method[0], data, why);
     int error = HC_OK;
     for (int i = 0; i < 2 && !error; i++) {

@@ -221,7 +221,7 @@ bool tensor_gradient_run(const struct tensor_work *work)
 {
     const struct tensor_call *call = work->call;
     int64_t size = work->fft ? work->fft->size : TENSOR_DIRECT_FRAMES, n_filters = tensor_n_filters(call);
-    int64_t n_groups = tensor_sharers(call) > 0 ? call->h.batch * call->h.channels : 0;
+    int64_t n_groups = call->h.batch * call->h.channels;
     struct gradient g = {.work = work, .sharers = tensor_sharers(call), .gh_blocks = 1};
     int64_t x_blocks = tensor_div_up(call->x.frames, size);
     if (work->fft) {
@@ -238,7 +238,6 @@ bool tensor_gradient_run(const struct tensor_work *work)
     int64_t at_once = tensor_min(n_filters, max);
     g.n_slices = tensor_min(tensor_min(max / at_once, tensor_div_up(MAX_SLICES, at_once)),
                             (call->has_index ? n_groups : 1) * g.sharers * g.row_passes);
-    if (g.n_slices < 1) g.n_slices = 1; /* no rows: zeros */
     g.scratch_floats = work->fft ? pass_floats(call, work->fft->size) : tensor_gradient_scratch(call, 0);
     g.scratch = memory_floats_uncleared((size_t)thread_pool_size(work->pool) * g.scratch_floats);
     g.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(at_once * g.n_slices) * g.slice_doubles);

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #if defined(CUDA_ON_CPU)
 enum { FEW = 1 }; /* cases: the emulated device is slow */
@@ -976,15 +977,17 @@ static void an_empty_batch_computes_nothing(const char *backend)
 {
     need_tensors(backend);
     char why[256] = "";
-    for (int items = 0; items < 2; items++)
+    for (int form = 0; form < 4; form++) /* no items, no channels; of packed sequences, with an index */
         for (int op = HC_CONVOLVE; op <= HC_GRADIENTS; op++) {
             bool has_gh = op >= HC_GRADIENT_H;
             hc_tensors t = {.size = sizeof t,
                             .backend = backend,
-                            .n_batch = items,
-                            .n_channels = 1 - items,
+                            .n_batch = form > 0,
+                            .n_channels = form == 0,
                             .n_frames = 9,
-                            .n_taps = 5};
+                            .n_taps = 5,
+                            .n_filters = form == 3,
+                            .n_sequences = form == 2 ? 3 : 0};
             size_t bytes = 1;
             float gh[6] = {1, 2, 3, 4, 5, 6};
             hc_tensor_plan *plan;
@@ -1039,6 +1042,28 @@ static void an_empty_batch_zeroes_each_channels_gradient(const char *backend)
                   k, (double)gh[k]);
         drop(backend, out);
     }
+}
+
+static void an_empty_batch_needs_no_memory(const char *backend)
+{
+    need_tensors(backend);
+    if (on_gpu(backend) || SANITIZED) check_skip("the limit holds for the CPU's memory, and not under a sanitizer");
+    hc_tensors t = {.size = sizeof t, .backend = backend, .n_channels = 1, .n_frames = 9, .n_taps = 1 << 24};
+    t.h_type = HC_BFLOAT16;
+    uint16_t *gh = to_device(backend, NULL, (size_t)t.n_taps * sizeof *gh);
+    char why[256] = "";
+    hc_tensor_plan *plan;
+    size_t bytes;
+    check(hc_tensor_plan_open(&t, HC_GRADIENT_H, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
+    hc_tensor_data data = {.size = sizeof data, .out = gh};
+    struct rlimit before;
+    getrlimit(RLIMIT_AS, &before);
+    setrlimit(RLIMIT_AS, &(struct rlimit){0, before.rlim_max}); /* the process keeps what it has */
+    int error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+    setrlimit(RLIMIT_AS, &before);
+    hc_tensor_plan_close(plan);
+    check(error == HC_OK && gh[t.n_taps - 1] == 0 && gh[t.n_taps] == 0xffff, "%d: %s", error, why);
+    drop(backend, gh);
 }
 
 static void the_workspace_keeps_its_bound(const char *backend)
@@ -1367,6 +1392,7 @@ int main(void)
                                         TEST(packed_gradients_at_once_have_the_bits_of_each_alone, ONCE_A_DEVICE),
                                         TEST(an_empty_batch_computes_nothing, ONCE_A_DEVICE),
                                         TEST(an_empty_batch_zeroes_each_channels_gradient, ONCE_A_DEVICE),
+                                        TEST(an_empty_batch_needs_no_memory, ONCE_A_DEVICE),
                                         TEST(the_workspace_keeps_its_bound, ONCE_A_DEVICE),
                                         TEST(a_wrong_call_is_refused_with_a_remedy, ONCE_A_DEVICE),
                                         TEST(the_struct_of_an_older_program_has_float32, ONCE_A_DEVICE),

@@ -107,7 +107,7 @@ static bool rows_end(const struct tensor_rows *rows, int64_t *end)
            *end <= PTRDIFF_MAX / tensor_element(rows);
 }
 
-/* Do two rows share an element? No if the larger stride steps over all rows of the other dimension. */
+/* May two rows share an element? No if the larger stride steps over all rows of the other dimension. */
 static bool rows_overlap(const struct tensor_rows *rows)
 {
     bool items_outside = rows->channels == 1 || (rows->batch > 1 && rows->stride[0] >= rows->stride[1]);
@@ -134,7 +134,7 @@ static int strides_check(const struct tensor_rows *rows, const char *name, bool 
     if (is_out && end > 0 && rows_overlap(rows))
         return fail(HC_EINVAL, why,
                     "%s_stride is %" PRId64 ", %" PRId64 ": channels of %" PRId64
-                    " frames of the output would overlap; give larger strides",
+                    " frames of the output may overlap; let one stride step over all rows of the other dimension",
                     name, items, channels, rows->frames);
     return HC_OK;
 }

@@ -1179,7 +1179,7 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "h_batch is 3", 0, {.h_batch = 3}},
         {HC_EINVAL, "n_filters is -1; give 0", 0, {.n_filters = -1}},
         {HC_EINVAL, "exceed the address space", 2, {.n_filters = 5, .h_stride[0] = INT64_MAX / 4}},
-        {HC_EINVAL, "would overlap", 2, {.n_filters = 2, .h_stride[0] = 14}},
+        {HC_EINVAL, "may overlap", 2, {.n_filters = 2, .h_stride[0] = 14}},
         {HC_EINVAL, "n_sequences is -1; give 0", 0, {.n_sequences = -1}},
         {HC_EINVAL, "n_batch is 2; give 1", 0, {.n_sequences = 4}},
         {HC_EINVAL, "or n_sequences, 4", 0, {.n_batch = 1, .n_sequences = 4}},
@@ -1188,11 +1188,12 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "h_channels is 2", 0, {.h_channels = 2}},
         {HC_EINVAL, "x_stride is -5, 0", 0, {.x_stride[0] = -5}},
         {HC_EINVAL, "h_stride is 0, -5", 0, {.h_stride[1] = -5}},
-        {HC_EINVAL, "would overlap", 0, {.y_stride[0] = 99, .y_stride[1] = 33}}, /* 34 frames */
-        {HC_EINVAL, "would overlap", 0, {.y_stride[0] = 67, .y_stride[1] = 34}},
-        {HC_EINVAL, "would overlap", 0, {.x_stride[0] = 60, .x_stride[1] = 20}}, /* y has strides of 0 */
-        {HC_EINVAL, "would overlap", 1, {.x_stride[0] = 60, .x_stride[1] = 19}},
-        {HC_EINVAL, "would overlap", 2, {.h_stride[0] = 15, .h_stride[1] = 29}},
+        {HC_EINVAL, "may overlap", 0, {.y_stride[0] = 99, .y_stride[1] = 33}}, /* 34 frames */
+        {HC_EINVAL, "may overlap", 0, {.y_stride[0] = 67, .y_stride[1] = 34}},
+        {HC_EINVAL, "may overlap; let one stride step over all rows", 0, {.y_stride = {105, 70}}}, /* does not */
+        {HC_EINVAL, "may overlap", 0, {.x_stride[0] = 60, .x_stride[1] = 20}}, /* y has strides of 0 */
+        {HC_EINVAL, "may overlap", 1, {.x_stride[0] = 60, .x_stride[1] = 19}},
+        {HC_EINVAL, "may overlap", 2, {.h_stride[0] = 15, .h_stride[1] = 29}},
         {HC_EINVAL, "gx_stride is 60, 19", HC_GRADIENTS, {.gx_stride[0] = 60, .gx_stride[1] = 19}},
         {HC_EINVAL, "gh_stride is 15, 29", HC_GRADIENTS, {.gx_stride = {60, 20}, .gh_stride = {15, 29}}},
     };

@@ -60,8 +60,9 @@ typedef struct hc_tensors {    /* sizes of a convolution, the same for all opera
     int64_t n_frames, n_taps;  /* 1 to 2^30                                                                           */
     int64_t h_batch, h_channels; /* 1: shared by all items (channels); else n_batch (n_channels)            1         */
     int64_t x_stride[2], h_stride[2], y_stride[2]; /* elements from an item to the next and from a channel to the next,
-                                  of x or gx, h or gh, y or gy; 0 for an input repeats values. All six 0:
-                                  dense. The frames of a channel are adjacent                                         */
+                                  of x or gx, h or gh, y or gy; 0 for an input repeats values. In an output, one of
+                                  the two steps over all rows of the other dimension, so that no rows overlap. All
+                                  six 0: dense. The frames of a channel are adjacent                                  */
     int x_type, h_type, y_type; /* enum hc_tensor_type of x or gx, h or gh, y or gy; any mix           HC_FLOAT32     */
     int64_t n_filters;         /* filters of a bank, from which hc_tensor_data.index chooses. h is then
                                   [n_filters, n_taps], h_stride[0] from a filter to the next, and h_batch and
@@ -97,7 +98,7 @@ typedef struct hc_tensor_data { /* the memory of a run; pointers are to the devi
 
 typedef struct hc_tensor_plan hc_tensor_plan; /* an operation on tensors of these sizes; it never changes             */
 
-/* Returns the frames of y (of all sequences), 0 or more; a negative enum hc_error if a size is wrong. [rt] */
+/* Returns the frames of y (of all sequences), 1 or more; a negative enum hc_error if a size is wrong. [rt] */
 int64_t hc_tensors_frames(const hc_tensors *t);
 /* Checks an operation (enum hc_tensors_op) and chooses how to compute it. *t is read during the call only. *bytes gets
  * the workspace that a run needs on the device: at most a quarter of the bytes of x, h and y, or 64 MiB if that is

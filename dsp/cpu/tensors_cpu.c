@@ -18,7 +18,7 @@
 enum {
     MAX_SIZE = 65536, /* largest S: a transform and its spectrum fit into a second-level cache */
     N_SIZES = 9,
-    MIN_SCRATCH = 256 << 20, /* max. scratch bytes of all threads, unless the workspace limit is larger */
+    SCRATCH_BYTES = 256 << 20, /* max. scratch bytes of all threads, if the limit of the workspace is lower */
 };
 
 /* ---- helpers ----------------------------------------------------------------------------------------------------- */
@@ -128,16 +128,28 @@ void tensor_sums(const struct offline *rows, const struct offline_list *list, in
 
 /* ---- the method -------------------------------------------------------------------------------------------------- */
 
+/* Returns the call with the frames of one sequence instead of those of all. */
+static struct tensor_call call_of_sequence(const struct tensor_call *call, int64_t frames)
+{
+    struct tensor_call one = *call;
+    one.x.frames = tensor_max(1, frames);
+    one.y.frames = one.x.frames + one.y.gap;
+    return one;
+}
+
 static double method_ns(const struct tensor_call *call, int size)
 {
     return call->op == HC_GRADIENT_H ? tensor_gradient_ns(call, size) : tensor_filter_ns(call, size);
 }
 
+/* Only the mean length of packed sequences is known. */
 static struct tensor_method method_choose(const struct tensor_call *call)
 {
-    struct tensor_method best = {0, method_ns(call, 0)};
+    struct tensor_call one = *call;
+    if (call->x.packed > 0) one = call_of_sequence(call, call->x.packed / call->x.batch);
+    struct tensor_method best = {0, method_ns(&one, 0)};
     for (int size = FFT_LONG; size <= MAX_SIZE; size *= 2) {
-        double ns = method_ns(call, size);
+        double ns = method_ns(&one, size);
         if (ns < best.ns) best = (struct tensor_method){size, ns};
     }
     return best;
@@ -160,34 +172,20 @@ static const struct fft *tables_of(int size)
 
 /* ---- the backend ------------------------------------------------------------------------------------------------- */
 
-/* Returns the call with the frames of one sequence instead of those of all. */
-static struct tensor_call call_of_sequence(const struct tensor_call *call, int64_t frames)
-{
-    struct tensor_call one = *call;
-    one.x.frames = tensor_max(1, frames);
-    one.y.frames = one.x.frames + one.y.gap;
-    return one;
-}
-
 struct cpu_tensor_plan {
     struct tensor_method method[2]; /* of HC_GRADIENTS: of the gradient of x, then of that of h */
 };
 
-/* Only the mean length of packed sequences is known. */
 static int cpu_plan(const struct tensor_call *call, void *to, size_t *bytes, struct reason *why)
 {
     (void)why;
     struct cpu_tensor_plan *plan = to;
-    struct tensor_call one = *call;
-    if (call->x.packed > 0) one = call_of_sequence(call, call->x.packed / call->x.batch);
+    bool both = call->op == HC_GRADIENTS;
     *bytes = 0;
-    if (call->op == HC_GRADIENTS)
-        for (int i = 0; i < 2; i++) {
-            struct tensor_call part = tensor_part(&one, HC_GRADIENT_X + i);
-            plan->method[i] = method_choose(&part);
-        }
-    else
-        plan->method[0] = method_choose(&one);
+    for (int i = 0; i < (both ? 2 : 1); i++) {
+        struct tensor_call part = both ? tensor_part(call, HC_GRADIENT_X + i) : *call;
+        plan->method[i] = method_choose(&part);
+    }
     return HC_OK;
 }
 
@@ -197,7 +195,7 @@ static int tensor_threads(const struct tensor_call *call, const struct tensor_me
     const double min_ns = 200e3;
     bool sums = call->op == HC_GRADIENT_H;
     size_t floats = (sums ? tensor_gradient_scratch : tensor_filter_scratch)(call, method->size);
-    double bytes = call->limit > MIN_SCRATCH ? (double)call->limit : MIN_SCRATCH;
+    double bytes = call->limit > SCRATCH_BYTES ? (double)call->limit : SCRATCH_BYTES;
     double by_scratch = bytes / ((double)floats * sizeof(float));
     double max = call->n_threads > 0 ? call->n_threads : processors_usable();
     if (max > method->ns / min_ns) max = method->ns / min_ns;
@@ -226,9 +224,20 @@ static int method_run(const struct tensor_call *call, const struct tensor_method
     return ok ? HC_OK : fail(HC_ENOMEM, why, "cpu: no memory to convolve with; lower n_threads or n_taps");
 }
 
+/* Writes the gradient of filters that no rows share. */
+static int zeros_write(const struct tensor_rows *gh, void *out)
+{
+    for (int64_t f = 0; f < gh->batch * gh->channels; f++) {
+        struct tensor_row row = tensor_row(gh, NULL, out, f / gh->channels, f % gh->channels);
+        tensor_write(&row, 0, NULL, row.n);
+    }
+    return HC_OK;
+}
+
 static int cpu_run(const struct tensor_call *call, const void *of, const hc_tensor_data *data, struct reason *why)
 {
     const struct cpu_tensor_plan *plan = of;
+    if (tensor_sharers(call) == 0) return zeros_write(&call->bank, data->out);
     if (call->op != HC_GRADIENTS) return method_run(call, &plan->method[0], data, why);
     int error = HC_OK;
     for (int i = 0; i < 2 && !error; i++) {

@@ -55,14 +55,6 @@ static inline double tensor_transform_ns(int size)
     return ns;
 }
 
-static inline int64_t tensor_min(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-static inline int64_t tensor_max(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 /* Returns a / b, rounded up (tensor_div_down: down); b > 0. */
 static inline int64_t tensor_div_up(int64_t a, int64_t b)
 {

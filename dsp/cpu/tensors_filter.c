@@ -7,7 +7,7 @@
  * partitions p of the spectra of window b - p of the signal times partition p.
  *
  *   window w     frames [(w - 1) S + offset, (w + 1) S + offset) of the signal; outside the signal: no spectrum
- *   spectra      of a group of filters: [filter][chunk][partition][FFT_CHUNK], as a product reads them
+ *   spectra      of the filters at once: [filter][chunk][partition][FFT_CHUNK], as a product reads them
  *   a job        some adjacent blocks of one row, up to FFT_BLOCKS at a time. Each thread has a row of offline.h, with
  *                n_partitions - 1 + FFT_BLOCKS windows, or all windows if they are fewer
  *
@@ -21,8 +21,8 @@
 #include <string.h>
 
 enum {
-    JOBS_A_THREAD = 4,      /* min. jobs for each thread: a thread that starts late still finds jobs */
-    GROUP_FLOATS = 1 << 25, /* approximate floats of the spectra of a group of filters */
+    JOBS_A_THREAD = 4,    /* min. jobs for each thread: a thread that starts late still finds jobs */
+    MAX_FLOATS = 1 << 25, /* max. floats of all spectra; a longer filter is transformed alone */
 };
 
 struct filtering {
@@ -30,7 +30,7 @@ struct filtering {
     const void *signal, *taps;
     const struct tensor_rows *in, *out;
     bool by_bank;               /* a spectrum for each filter of the bank, not for each group of rows */
-    int64_t first;              /* the first of the filters (by_bank: groups of rows) at a time */
+    int64_t first;              /* the first group of rows of those that are filtered at once */
     int64_t block;              /* frames of a block: S, or TENSOR_DIRECT_FRAMES if direct */
     int64_t n_blocks;           /* max. blocks of a row */
     int64_t n_jobs, job_blocks; /* jobs in a row; blocks in a job */
@@ -180,22 +180,23 @@ static void filter_row(void *data, int64_t i, int thread)
     struct offline_list list = {&product, 1, (size_t)f->n_partitions * FFT_CHUNK};
     float *frames = f->scratch + (size_t)thread * f->scratch_floats, *sums[FFT_BLOCKS];
     for (int t = 0; t < FFT_BLOCKS; t++) sums[t] = frames + 2 * (t + 1) * size;
-    /* The windows that meet the signal, [(w - 1) S + offset, (w + 1) S + offset) */
-    struct offline_range *met = &f->rows.ranges[thread];
-    *met = (struct offline_range){tensor_div_down(-size - job.offset, size) + 1,
-                                  tensor_div_up(job.in.n + size - job.offset, size) - 1};
-    int64_t next = tensor_max(met->first, job.begin - (partitions - 1)); /* the next window to transform */
+    /* The windows [(w - 1) S + offset, (w + 1) S + offset) that have a frame of the signal */
+    struct offline_range *with_signal = &f->rows.ranges[thread];
+    *with_signal = (struct offline_range){tensor_div_down(-size - job.offset, size) + 1,
+                                          tensor_div_up(job.in.n + size - job.offset, size) - 1};
+    int64_t next = tensor_max(with_signal->first, job.begin - (partitions - 1)); /* the next window to transform */
     for (int64_t b = job.begin, n; b < job.end; b += n) {
         n = tensor_min(FFT_BLOCKS, job.end - b);
-        for (; next < b + n && next <= met->last; next++)
+        for (; next < b + n && next <= with_signal->last; next++)
             tensor_window(w, &job.in, (next - 1) * size + job.offset, frames, offline_spectrum(&f->rows, thread, next));
         tensor_sums(&f->rows, &list, b, (int)n, sums);
         for (int t = 0; t < n; t++) {
             int64_t at = (b + t) * size, n_frames = tensor_min(size, job.out.n - at);
-            bool in_place = job.out.type == HC_FLOAT32, is_met = b + t >= met->first && b + t - partitions < met->last;
+            bool in_place = job.out.type == HC_FLOAT32;
+            bool has_signal = b + t >= with_signal->first && b + t - partitions < with_signal->last;
             float *out = in_place ? (float *)job.out.data + at : frames;
-            if (is_met) offline_back(&f->rows, sums[t], 0, (int)n_frames, out, frames + size);
-            if (!is_met || !in_place) tensor_write(&job.out, at, is_met ? frames : NULL, n_frames);
+            if (has_signal) offline_back(&f->rows, sums[t], 0, (int)n_frames, out, frames + size);
+            if (!has_signal || !in_place) tensor_write(&job.out, at, has_signal ? frames : NULL, n_frames);
         }
     }
 }
@@ -211,20 +212,20 @@ static void jobs_cut(struct filtering *f, int64_t n_rows)
     f->n_jobs = tensor_div_up(f->n_blocks, f->job_blocks);
 }
 
-static bool run_direct(struct filtering *f, int64_t n_filters)
+static bool run_direct(struct filtering *f, int64_t n_groups)
 {
     const struct tensor_work *w = f->work;
     f->block = TENSOR_DIRECT_FRAMES;
-    jobs_cut(f, n_filters * f->sharers);
+    jobs_cut(f, n_groups * f->sharers);
     f->scratch_floats = tensor_filter_scratch(w->call, 0);
     f->scratch = memory_floats_uncleared((size_t)thread_pool_size(w->pool) * f->scratch_floats);
-    if (f->scratch) thread_pool_run(w->pool, filter_direct, f, n_filters * f->sharers * f->n_jobs);
+    if (f->scratch) thread_pool_run(w->pool, filter_direct, f, n_groups * f->sharers * f->n_jobs);
     bool ok = f->scratch;
     free(f->scratch);
     return ok;
 }
 
-static bool run_transforms(struct filtering *f, int64_t n_filters)
+static bool run_transforms(struct filtering *f, int64_t n_groups)
 {
     const struct tensor_work *w = f->work;
     int64_t n_bank = tensor_n_filters(w->call);
@@ -232,19 +233,19 @@ static bool run_transforms(struct filtering *f, int64_t n_filters)
     f->block = w->fft->size;
     f->n_partitions = tensor_div_up(w->call->h.frames, w->fft->size);
     size_t filter_floats = (size_t)f->n_partitions * 2 * size;
-    int64_t max_group = tensor_max(1, GROUP_FLOATS / (int64_t)filter_floats);
-    f->by_bank = w->call->has_index && n_bank <= tensor_min(n_filters, max_group);
-    int64_t group = f->by_bank ? n_filters : tensor_min(n_filters, max_group);
-    jobs_cut(f, group * f->sharers);
+    int64_t max = tensor_max(1, MAX_FLOATS / (int64_t)filter_floats);
+    f->by_bank = w->call->has_index && n_bank <= tensor_min(n_groups, max);
+    int64_t at_once = f->by_bank ? n_groups : tensor_min(n_groups, max);
+    jobs_cut(f, at_once * f->sharers);
     f->scratch_floats = (2 + 2 * FFT_BLOCKS) * size;
     f->scratch = memory_floats_uncleared((size_t)thread_pool_size(w->pool) * f->scratch_floats);
-    f->spectra = memory_floats_uncleared((size_t)(f->by_bank ? n_bank : group) * filter_floats);
+    f->spectra = memory_floats_uncleared((size_t)(f->by_bank ? n_bank : at_once) * filter_floats);
     bool ok = offline_open(&f->rows, w->fft, 1, thread_pool_size(w->pool), (int)filter_entries(w->call, w->fft->size));
     ok = ok && f->scratch && f->spectra;
-    for (; ok && f->first < n_filters; f->first += group) {
-        group = tensor_min(group, n_filters - f->first);
-        thread_pool_run(w->pool, transform_filter_partition, f, (f->by_bank ? n_bank : group) * f->n_partitions);
-        thread_pool_run(w->pool, filter_row, f, group * f->sharers * f->n_jobs);
+    for (; ok && f->first < n_groups; f->first += at_once) {
+        at_once = tensor_min(at_once, n_groups - f->first);
+        thread_pool_run(w->pool, transform_filter_partition, f, (f->by_bank ? n_bank : at_once) * f->n_partitions);
+        thread_pool_run(w->pool, filter_row, f, at_once * f->sharers * f->n_jobs);
     }
     offline_close(&f->rows);
     free(f->scratch);
@@ -262,6 +263,5 @@ bool tensor_filter_run(const struct tensor_work *work)
                           .in = reversed ? &call->y : &call->x,
                           .out = reversed ? &call->x : &call->y,
                           .sharers = tensor_sharers(call)};
-    int64_t n_filters = call->h.batch * call->h.channels;
-    return work->fft ? run_transforms(&f, n_filters) : run_direct(&f, n_filters);
+    return (work->fft ? run_transforms : run_direct)(&f, call->h.batch * call->h.channels);
 }

@@ -9,8 +9,8 @@
  *   block q      taps of gh: the sum over rows and p of the spectra of block p times window p + q; the last block of a
  *                pass is the first partition
  *
- * A pass covers up to PASS_BLOCKS blocks of one row. The passes of a filter are divided into parts, each a job with
- * separate sums; the number of parts depends on the sizes alone. The sums of passes are added in double precision: a
+ * A pass covers up to PASS_BLOCKS blocks of one row. The passes of a filter are divided into slices, each a job with
+ * separate sums; the number of slices depends on the sizes alone. The sums of passes are added in double precision: a
  * filter that many rows share has thousands of passes.
  */
 #include "tensors_cpu.h"
@@ -21,23 +21,23 @@
 #include <string.h>
 
 enum {
-    PASS_BLOCKS = 16,     /* blocks of x whose products are summed in single precision */
-    MAX_PARTS = 64,       /* max. parts of all filters of a group, so also max. threads */
-    GROUP_SUMS = 1 << 25, /* approximate doubles of a group's sums */
+    PASS_BLOCKS = 16, /* blocks of x whose products are summed in single precision */
+    MAX_SLICES = 64,  /* approx. max. slices of all filters at once, so also max. threads; more filters have one each */
+    MAX_DOUBLES = 1 << 25, /* max. doubles of all sums; a longer filter is computed alone */
 };
 
 struct gradient {
     const struct tensor_work *work;
-    int64_t first;       /* number of the group's first filter */
+    int64_t first;       /* number of the first filter of `sums` */
     int64_t *starts;     /* with an index, [filters + 1]: filter f has the rows users[starts[f]], ..., or NULL */
     int64_t *users;      /* groups of rows, sorted by their filter */
     int64_t sharers;     /* rows that share a filter */
     int64_t pass_blocks; /* blocks of a pass; a block is TENSOR_DIRECT_FRAMES if direct */
     int64_t row_passes;  /* max. passes of a row */
-    int64_t n_parts;     /* parts of a filter's passes */
+    int64_t n_slices;    /* slices of a filter's passes */
     int64_t gh_blocks;   /* blocks of a filter's gradient; if direct, one block has all taps */
-    size_t part_doubles;
-    double *sums;        /* [filters][n_parts][part_doubles]; blocks of gh in dsp/fft/fft.h's order */
+    size_t slice_doubles;
+    double *sums;        /* [filters][n_slices][slice_doubles]; blocks of gh in dsp/fft/fft.h's order */
     struct offline rows; /* [threads]: of gy */
     size_t scratch_floats;
     float *scratch; /* [threads][scratch_floats] */
@@ -86,11 +86,14 @@ static bool users_sort(struct gradient *g, int64_t n_filters, int64_t n_groups)
 {
     g->starts = calloc((size_t)(n_filters + 2 + n_groups), sizeof *g->starts);
     if (!g->starts) return false;
-    int64_t *next = g->starts + 1; /* of filter f, the position of its next user; at the end its last one + 1 */
+    int64_t *next = g->starts + 1;
     g->users = g->starts + n_filters + 2;
+    /* next[f + 1]: the number of users of filter f */
     for (int64_t i = 0, f; i < n_groups; i++)
         if ((f = tensor_filter_of(g->work, i)) >= 0) next[f + 1]++;
+    /* next[f]: the position of the first user of filter f */
     for (int64_t f = 0; f < n_filters; f++) next[f + 1] += next[f];
+    /* next[f]: the position of the next user of filter f; in the end starts[f + 1] */
     for (int64_t i = 0, f; i < n_groups; i++)
         if ((f = tensor_filter_of(g->work, i)) >= 0) g->users[next[f]++] = i;
     return true;
@@ -159,10 +162,10 @@ static void pass_transforms(const struct gradient *g, const struct tensor_filter
         tensor_copy_reversed(frames, &pass->x, p * size, size);
         fft_forward(w->fft, frames, frames + size, y[0], blocks + (pass->end - 1 - p) * FFT_CHUNK, list.stride);
     }
-    struct offline_range *met = &g->rows.ranges[thread]; /* the windows that meet gy */
-    met->first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
-    met->last = tensor_min(tensor_div_up(pass->gy.n + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
-    for (int64_t v = met->first; v <= met->last; v++)
+    struct offline_range *with_gy = &g->rows.ranges[thread]; /* the windows that have a frame of gy */
+    with_gy->first = tensor_max(tensor_div_down(call->from + 1, size) - 1, pass->begin);
+    with_gy->last = tensor_min(tensor_div_up(pass->gy.n + call->from + 1, size) - 1, pass->end - 1 + gh_blocks - 1);
+    for (int64_t v = with_gy->first; v <= with_gy->last; v++)
         tensor_window(w, &pass->gy, v * size - 1 - call->from, frames, offline_spectrum(&g->rows, thread, v));
     for (int64_t q = 0, n; q < gh_blocks; q += n) {
         n = tensor_min(FFT_BLOCKS, gh_blocks - q);
@@ -174,21 +177,21 @@ static void pass_transforms(const struct gradient *g, const struct tensor_filter
 
 /* ---- jobs -------------------------------------------------------------------------------------------------------- */
 
-static void sum_part(void *data, int64_t i, int thread)
+static void sum_slice(void *data, int64_t i, int thread)
 {
     const struct gradient *g = data;
-    struct tensor_filter filter = tensor_filter_at(g->work, g->first + i / g->n_parts);
-    int64_t part = i % g->n_parts, n_passes = passes_of(g, &filter);
-    double *sums = g->sums + (size_t)i * g->part_doubles;
-    memset(sums, 0, g->part_doubles * sizeof *sums);
+    struct tensor_filter filter = tensor_filter_at(g->work, g->first + i / g->n_slices);
+    int64_t slice = i % g->n_slices, n_passes = passes_of(g, &filter);
+    double *sums = g->sums + (size_t)i * g->slice_doubles;
+    memset(sums, 0, g->slice_doubles * sizeof *sums);
     if (filter.n_taps == 0) return;
-    for (int64_t at = n_passes * part / g->n_parts; at < n_passes * (part + 1) / g->n_parts; at++) {
+    for (int64_t at = n_passes * slice / g->n_slices; at < n_passes * (slice + 1) / g->n_slices; at++) {
         struct pass pass = pass_at(g, &filter, at);
         if (pass.begin < pass.end) (g->work->fft ? pass_transforms : pass_direct)(g, &filter, &pass, sums, thread);
     }
 }
 
-/* Adds up the parts of a block of gh and writes the block. */
+/* Adds up the slices of a block of gh and writes the block. */
 static void finish_gradient_block(void *data, int64_t i, int thread)
 {
     const struct gradient *g = data;
@@ -201,11 +204,11 @@ static void finish_gradient_block(void *data, int64_t i, int thread)
     if (passes_of(g, &filter) == 0) n = 0;
     float *sum = g->scratch + (size_t)thread * g->scratch_floats, *frames = w->fft ? sum + 2 * size : sum;
     size_t block = w->fft ? 2 * (size_t)size : (size_t)size;
-    double *total = g->sums + (size_t)(index * g->n_parts) * g->part_doubles + (size_t)q * block;
+    double *total = g->sums + (size_t)(index * g->n_slices) * g->slice_doubles + (size_t)q * block;
     tensor_write(&out, q * size + n, NULL, n_out - n);
     if (n == 0) return;
-    for (int64_t part = 1; part < g->n_parts; part++)
-        for (size_t k = 0; k < block; k++) total[k] += total[(size_t)part * g->part_doubles + k];
+    for (int64_t slice = 1; slice < g->n_slices; slice++)
+        for (size_t k = 0; k < block; k++) total[k] += total[(size_t)slice * g->slice_doubles + k];
     double scale = w->fft ? 1.0 / (double)size : 1;
     for (size_t k = 0; k < block; k++) sum[k] = (float)(total[k] * scale);
     if (w->fft) fft_inverse(w->fft, sum, frames);
@@ -218,36 +221,35 @@ bool tensor_gradient_run(const struct tensor_work *work)
 {
     const struct tensor_call *call = work->call;
     int64_t size = work->fft ? work->fft->size : TENSOR_DIRECT_FRAMES, n_filters = tensor_n_filters(call);
-    int64_t n_groups = tensor_sharers(call) > 0 ? call->h.batch * call->h.channels : 0;
+    int64_t n_groups = call->h.batch * call->h.channels;
     struct gradient g = {.work = work, .sharers = tensor_sharers(call), .gh_blocks = 1};
     int64_t x_blocks = tensor_div_up(call->x.frames, size);
     if (work->fft) {
         g.gh_blocks = tensor_div_up(call->h.frames, size);
         g.pass_blocks = blocks_a_pass(call, work->fft->size);
         g.row_passes = tensor_div_up(x_blocks, g.pass_blocks);
-        g.part_doubles = (size_t)g.gh_blocks * 2 * (size_t)size;
+        g.slice_doubles = (size_t)g.gh_blocks * 2 * (size_t)size;
     } else {
         g.pass_blocks = 1;
         g.row_passes = x_blocks;
-        g.part_doubles = round_up((size_t)call->h.frames, SIMD_PAD);
+        g.slice_doubles = round_up((size_t)call->h.frames, SIMD_PAD);
     }
-    int64_t max = tensor_max(1, GROUP_SUMS / (int64_t)g.part_doubles); /* parts of a group */
-    int64_t group = tensor_min(n_filters, max);
-    g.n_parts = tensor_min(tensor_min(max / group, tensor_div_up(MAX_PARTS, group)),
-                           (call->has_index ? n_groups : 1) * g.sharers * g.row_passes);
-    if (g.n_parts < 1) g.n_parts = 1; /* no rows: zeros */
+    int64_t max = tensor_max(1, MAX_DOUBLES / (int64_t)g.slice_doubles); /* slices of all filters at once */
+    int64_t at_once = tensor_min(n_filters, max);
+    g.n_slices = tensor_min(tensor_min(max / at_once, tensor_div_up(MAX_SLICES, at_once)),
+                            (call->has_index ? n_groups : 1) * g.sharers * g.row_passes);
     g.scratch_floats = work->fft ? pass_floats(call, work->fft->size) : tensor_gradient_scratch(call, 0);
     g.scratch = memory_floats_uncleared((size_t)thread_pool_size(work->pool) * g.scratch_floats);
-    g.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(group * g.n_parts) * g.part_doubles);
+    g.sums = (double *)(void *)memory_floats_uncleared(2 * (size_t)(at_once * g.n_slices) * g.slice_doubles);
     bool ok = g.scratch && g.sums && (!call->has_index || users_sort(&g, n_filters, n_groups));
     if (work->fft)
         ok = offline_open(&g.rows, work->fft, 1, thread_pool_size(work->pool),
                           (int)gradient_entries(call, work->fft->size)) &&
              ok;
-    for (; ok && g.first < n_filters; g.first += group) {
-        group = tensor_min(group, n_filters - g.first);
-        thread_pool_run(work->pool, sum_part, &g, group * g.n_parts);
-        thread_pool_run(work->pool, finish_gradient_block, &g, group * g.gh_blocks);
+    for (; ok && g.first < n_filters; g.first += at_once) {
+        at_once = tensor_min(at_once, n_filters - g.first);
+        thread_pool_run(work->pool, sum_slice, &g, at_once * g.n_slices);
+        thread_pool_run(work->pool, finish_gradient_block, &g, at_once * g.gh_blocks);
     }
     offline_close(&g.rows);
     free(g.scratch);

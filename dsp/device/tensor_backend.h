@@ -1,6 +1,6 @@
 /* tensor_backend - the interface between hc_tensor_plan (dsp/tensors/tensors.c) and a device.
  *
- * Every operation is one of two sums over a group of rows (items and channels) that share a filter:
+ * Rows (items and channels) that share a filter are a group. An operation computes one of three sums, HC_GRADIENTS two:
  *   convolve     y[m]  = sum over k of h[k] x[m + from - k]
  *   gradient x   gx[n] = sum over k of h[k] gy[n + k - from]
  *   gradient h   gh[k] = sum over rows and n of x[n] gy[n + k - from]
@@ -21,12 +21,16 @@
 extern "C" {
 #endif
 
+static inline int64_t tensor_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t tensor_max(int64_t a, int64_t b) { return a > b ? a : b; }
+
 struct tensor_rows {        /* [batch][channels][frames], frames adjacent */
     int64_t batch, channels; /* number of items and channels; 1 for a filter that they share */
     int64_t frames;
     int64_t stride[2];      /* elements from an item and from a channel to the next */
     int type;               /* enum hc_tensor_type */
-    int64_t packed;         /* packed sequences: frames that the offsets cover; `frames` has also the gaps. Else 0 */
+    int64_t packed;         /* packed sequences: frames that the offsets cover. `frames` has also the gaps; the CPU
+                               replaces `frames` by those of one sequence. Else 0 */
     int64_t gap;            /* sequence i has frames offsets[i] + i * gap to offsets[i + 1] + (i + 1) * gap - 1 */
 };
 

@@ -11,15 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FRAMES = 1 << 30, MAX_SEQUENCES = 1 << 30, MIN_LIMIT = 64 << 20 /* bytes */ };
+enum {
+    MAX_FRAMES = 1 << 30,
+    MAX_SEQUENCES = 1 << 30,
+    WORKSPACE_BYTES = 64 << 20, /* max. bytes of a workspace, if a quarter of the tensors is less */
+};
 
 /* Rows with stride 0 share memory, so memory does not limit their number. The limit keeps rows * blocks in 64 bits. */
 static const int64_t max_rows = (int64_t)1 << 36;
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* Computes *from, the first frame of y in the full convolution, and *frames of y. false: the mode is unknown. */
 static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
@@ -32,7 +31,7 @@ static bool mode_frames(const hc_tensors *t, int64_t *from, int64_t *frames)
     } else if (t->mode == HC_SAME) {
         *from = (k - 1) / 2;
     } else if (t->mode == HC_VALID) {
-        *from = smaller(n, k) - 1;
+        *from = tensor_min(n, k) - 1;
         *frames = n + k - 1 - 2 * *from;
     }
     return t->mode == HC_FULL || t->mode == HC_SAME || t->mode == HC_VALID || t->mode == HC_CAUSAL;
@@ -108,7 +107,7 @@ static bool rows_end(const struct tensor_rows *rows, int64_t *end)
            *end <= PTRDIFF_MAX / tensor_element(rows);
 }
 
-/* Do two rows share an element? No if the larger stride steps over all rows of the other dimension. */
+/* May two rows share an element? No if the larger stride steps over all rows of the other dimension. */
 static bool rows_overlap(const struct tensor_rows *rows)
 {
     bool items_outside = rows->channels == 1 || (rows->batch > 1 && rows->stride[0] >= rows->stride[1]);
@@ -135,7 +134,7 @@ static int strides_check(const struct tensor_rows *rows, const char *name, bool 
     if (is_out && end > 0 && rows_overlap(rows))
         return fail(HC_EINVAL, why,
                     "%s_stride is %" PRId64 ", %" PRId64 ": channels of %" PRId64
-                    " frames of the output would overlap; give larger strides",
+                    " frames of the output may overlap; let one stride step over all rows of the other dimension",
                     name, items, channels, rows->frames);
     return HC_OK;
 }
@@ -211,7 +210,7 @@ static const struct tensor_backend *call_make(const hc_tensors *t, int op, struc
     if (!*error && op == HC_GRADIENTS) *error = strides_check(&call->gh, "gh", true, why);
     if (*error) return NULL;
     double quarter = (rows_bytes(&call->x) + rows_bytes(&call->bank) + rows_bytes(&call->y)) / 4;
-    call->limit = quarter > MIN_LIMIT ? (size_t)quarter : MIN_LIMIT;
+    call->limit = quarter > WORKSPACE_BYTES ? (size_t)quarter : WORKSPACE_BYTES;
     if (t->n_sequences) {
         call->x.batch = call->y.batch = call->gx.batch = t->n_sequences;
         call->x.packed = call->y.packed = call->gx.packed = t->n_frames;

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #if defined(CUDA_ON_CPU)
 enum { FEW = 1 }; /* cases: the emulated device is slow */
@@ -973,19 +974,42 @@ static void the_same_tensors_give_the_same_bits(const char *backend)
             }
 }
 
+static void packed_gradients_at_once_have_the_bits_of_each_alone(const char *backend)
+{
+    need_tensors(backend);
+    if (on_gpu(backend)) check_skip("a GPU may sum both in another order");
+    struct random r = random_seeded(206);
+    struct shape s = shape_of(HC_FULL, 512, 2, 2, 512 * 30, 100); /* all frames: transforms; a sequence: direct */
+    s.packed = true;
+    for (int op = GX_OF_BOTH; op <= GH_OF_BOTH; op++) {
+        struct trial c = trial_make(backend, &s, op, &r), alone = c;
+        alone.both = false;
+        alone.out.data = must_alloc((size_t)c.out.floats, sizeof(float));
+        trial_run(backend, &c);
+        trial_run(backend, &alone);
+        for (int64_t f = 0; f < c.out.n[0] * c.out.n[1]; f++)
+            check(same_row(&c.out, &alone.out, f / c.out.n[1], f % c.out.n[1]), "%s: row %d has other bits",
+                  op_names[op], (int)f);
+        free(alone.out.data);
+        trial_drop(&c);
+    }
+}
+
 static void an_empty_batch_computes_nothing(const char *backend)
 {
     need_tensors(backend);
     char why[256] = "";
-    for (int items = 0; items < 2; items++)
+    for (int form = 0; form < 4; form++) /* no items, no channels; of packed sequences, with an index */
         for (int op = HC_CONVOLVE; op <= HC_GRADIENTS; op++) {
             bool has_gh = op >= HC_GRADIENT_H;
             hc_tensors t = {.size = sizeof t,
                             .backend = backend,
-                            .n_batch = items,
-                            .n_channels = 1 - items,
+                            .n_batch = form > 0,
+                            .n_channels = form == 0,
                             .n_frames = 9,
-                            .n_taps = 5};
+                            .n_taps = 5,
+                            .n_filters = form == 3,
+                            .n_sequences = form == 2 ? 3 : 0};
             size_t bytes = 1;
             float gh[6] = {1, 2, 3, 4, 5, 6};
             hc_tensor_plan *plan;
@@ -1040,6 +1064,28 @@ static void an_empty_batch_zeroes_each_channels_gradient(const char *backend)
                   k, (double)gh[k]);
         drop(backend, out);
     }
+}
+
+static void an_empty_batch_needs_no_memory(const char *backend)
+{
+    need_tensors(backend);
+    if (on_gpu(backend) || SANITIZED) check_skip("the limit holds for the CPU's memory, and not under a sanitizer");
+    hc_tensors t = {.size = sizeof t, .backend = backend, .n_channels = 1, .n_frames = 9, .n_taps = 1 << 24};
+    t.h_type = HC_BFLOAT16;
+    uint16_t *gh = to_device(backend, NULL, (size_t)t.n_taps * sizeof *gh);
+    char why[256] = "";
+    hc_tensor_plan *plan;
+    size_t bytes;
+    check(hc_tensor_plan_open(&t, HC_GRADIENT_H, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
+    hc_tensor_data data = {.size = sizeof data, .out = gh};
+    struct rlimit before;
+    getrlimit(RLIMIT_AS, &before);
+    setrlimit(RLIMIT_AS, &(struct rlimit){0, before.rlim_max}); /* the process keeps what it has */
+    int error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+    setrlimit(RLIMIT_AS, &before);
+    hc_tensor_plan_close(plan);
+    check(error == HC_OK && gh[t.n_taps - 1] == 0 && gh[t.n_taps] == 0xffff, "%d: %s", error, why);
+    drop(backend, gh);
 }
 
 static void the_workspace_keeps_its_bound(const char *backend)
@@ -1158,7 +1204,7 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "h_batch is 3", 0, {.h_batch = 3}},
         {HC_EINVAL, "n_filters is -1; give 0", 0, {.n_filters = -1}},
         {HC_EINVAL, "exceed the address space", 2, {.n_filters = 5, .h_stride[0] = INT64_MAX / 4}},
-        {HC_EINVAL, "would overlap", 2, {.n_filters = 2, .h_stride[0] = 14}},
+        {HC_EINVAL, "may overlap", 2, {.n_filters = 2, .h_stride[0] = 14}},
         {HC_EINVAL, "n_sequences is -1; give 0", 0, {.n_sequences = -1}},
         {HC_EINVAL, "n_batch is 2; give 1", 0, {.n_sequences = 4}},
         {HC_EINVAL, "or n_sequences, 4", 0, {.n_batch = 1, .n_sequences = 4}},
@@ -1167,11 +1213,12 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "h_channels is 2", 0, {.h_channels = 2}},
         {HC_EINVAL, "x_stride is -5, 0", 0, {.x_stride[0] = -5}},
         {HC_EINVAL, "h_stride is 0, -5", 0, {.h_stride[1] = -5}},
-        {HC_EINVAL, "would overlap", 0, {.y_stride[0] = 99, .y_stride[1] = 33}}, /* 34 frames */
-        {HC_EINVAL, "would overlap", 0, {.y_stride[0] = 67, .y_stride[1] = 34}},
-        {HC_EINVAL, "would overlap", 0, {.x_stride[0] = 60, .x_stride[1] = 20}}, /* y has strides of 0 */
-        {HC_EINVAL, "would overlap", 1, {.x_stride[0] = 60, .x_stride[1] = 19}},
-        {HC_EINVAL, "would overlap", 2, {.h_stride[0] = 15, .h_stride[1] = 29}},
+        {HC_EINVAL, "may overlap", 0, {.y_stride[0] = 99, .y_stride[1] = 33}}, /* 34 frames */
+        {HC_EINVAL, "may overlap", 0, {.y_stride[0] = 67, .y_stride[1] = 34}},
+        {HC_EINVAL, "may overlap; let one stride step over all rows", 0, {.y_stride = {105, 70}}}, /* does not */
+        {HC_EINVAL, "may overlap", 0, {.x_stride[0] = 60, .x_stride[1] = 20}}, /* y has strides of 0 */
+        {HC_EINVAL, "may overlap", 1, {.x_stride[0] = 60, .x_stride[1] = 19}},
+        {HC_EINVAL, "may overlap", 2, {.h_stride[0] = 15, .h_stride[1] = 29}},
         {HC_EINVAL, "gx_stride is 60, 19", HC_GRADIENTS, {.gx_stride[0] = 60, .gx_stride[1] = 19}},
         {HC_EINVAL, "gh_stride is 15, 29", HC_GRADIENTS, {.gx_stride = {60, 20}, .gh_stride = {15, 29}}},
     };
@@ -1369,8 +1416,10 @@ int main(void)
                                         TEST(gradients_are_the_adjoint, ONCE_A_DEVICE),
                                         TEST(nan_and_infinity_pass_and_stay_in_their_row, ONCE_A_DEVICE),
                                         TEST(the_same_tensors_give_the_same_bits, ONCE_A_DEVICE),
+                                        TEST(packed_gradients_at_once_have_the_bits_of_each_alone, ONCE_A_DEVICE),
                                         TEST(an_empty_batch_computes_nothing, ONCE_A_DEVICE),
                                         TEST(an_empty_batch_zeroes_each_channels_gradient, ONCE_A_DEVICE),
+                                        TEST(an_empty_batch_needs_no_memory, ONCE_A_DEVICE),
                                         TEST(the_workspace_keeps_its_bound, ONCE_A_DEVICE),
                                         TEST(a_wrong_call_is_refused_with_a_remedy, ONCE_A_DEVICE),
                                         TEST(the_struct_of_an_older_program_has_float32, ONCE_A_DEVICE),

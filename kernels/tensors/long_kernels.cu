@@ -90,8 +90,11 @@ template <int LOG_R> struct column_team {
     }
 };
 
+/* `split` and `join` are compiled twice: GENERAL for all calls, or for those of HC_FLOAT32 without lists. Their accesses
+ * to memory would wait for the positions of lists. */
+
 /* Splits the windows of a, then those of b. */
-template <int LOG_R, bool HALF>
+template <int LOG_R, bool GENERAL>
 static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
     split_kernel(long_units a, const void *a_data, long_units b, const void *b_data, float2 *scratch, int columns)
 {
@@ -102,12 +105,13 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     next_may_begin();
     c.forward_factors();
     const int in_b = (int)blockIdx.y - a.n;
-    if (is_listed(a) || is_listed(b)) previous_wait();
-    const unit_position position = in_b < 0 ? position_of_unit(a, blockIdx.y) : position_of_unit(b, (unsigned)in_b);
+    if (GENERAL && (is_listed(a) || is_listed(b))) previous_wait();
+    const unit_position position =
+        in_b < 0 ? position_of_unit<GENERAL>(a, blockIdx.y) : position_of_unit<GENERAL>(b, (unsigned)in_b);
     previous_wait();
-    if (position.spectrum < 0 && (in_b < 0 ? a.may_skip : b.may_skip)) return;
-    const window w = in_b < 0 ? window_at<HALF>(a_data, a.rows, window_of_unit(a, position, 2 * n))
-                              : window_at<HALF>(b_data, b.rows, window_of_unit(b, position, 2 * n));
+    if (GENERAL && position.spectrum < 0 && (in_b < 0 ? a.may_skip : b.may_skip)) return;
+    const window w = in_b < 0 ? window_at<GENERAL>(a_data, a.rows, window_of_unit(a, position, 2 * n))
+                              : window_at<GENERAL>(b_data, b.rows, window_of_unit(b, position, 2 * n));
     float2 r[C::E];
     if (w.type == HC_FLOAT32)
         with_points<float>(w, false, [&](auto point) {
@@ -143,7 +147,7 @@ static constexpr int join_blocks(int log_r, int blocks)
     return blocks;
 }
 
-template <int LOG_R, bool HALF>
+template <int LOG_R, bool GENERAL>
 static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, join_blocks(LOG_R, column_team<LOG_R>::BLOCKS))
     join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, void *data, int columns)
 {
@@ -158,15 +162,15 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, join_block
     c.inverse_factors();
     previous_wait();
     /* Without a spectrum 0 is written. */
-    if (!is_listed(u) || position_of_unit(u, blockIdx.y).spectrum >= 0) {
+    if (!GENERAL || !is_listed(u) || position_of_unit(u, blockIdx.y).spectrum >= 0) {
 #pragma unroll
         for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
         c.inverse(r);
     }
-    const written_frames frames = written_frames_of(u, o, position_of_unit(u, blockIdx.y));
+    const written_frames frames = written_frames_of(u, o, position_of_unit<GENERAL>(u, blockIdx.y));
     const int first = frames.first, last = frames.last, length = frames.length;
     const auto value = [&](int p, float point) { return p < length ? o.scale * point : 0.0f; };
-    if (!HALF || u.rows.type == HC_FLOAT32) {
+    if (!GENERAL || u.rows.type == HC_FLOAT32) {
         float *out = (float *)data + frames.at;
         unrolled<C::E>([&](auto j) {
             const float2 z = r[j.value];
@@ -203,14 +207,9 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     for (int k = 0; k < windows_of_block; k++) {
         const int i = (int)blockIdx.x * windows_of_block + k;
         if (i >= p.n) return;
-        size_t spectrum = 0;
-        if (OP == LONG_CONVOLVE && p.listed) {
-            const int number = position_of_unit(listed, (unsigned)i).spectrum;
-            if (number < 0) continue;
-            spectrum = (size_t)number;
-        } else if (OP == LONG_CONVOLVE) {
-            spectrum = (size_t)((p.first + i) / p.units_of_group);
-        }
+        int number = 0; /* of the spectrum, with lists */
+        if (OP == LONG_CONVOLVE && p.listed) number = position_of_unit(listed, (unsigned)i).spectrum;
+        if (number < 0) continue;
         int t = again((int)threadIdx.x);
         float2 *at = p.data + (((((size_t)i << log2_r) + blockIdx.y) << LOG_N) + t);
         float2 r[S::E];
@@ -219,6 +218,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
         S::template forward<false>(s, f, t, r);
         if (OP == LONG_CONVOLVE) {
+            const size_t spectrum = p.listed ? (size_t)number : (size_t)((p.first + i) / p.units_of_group);
             const float2 *h = p.spectra + ((((spectrum << log2_r) + blockIdx.y) << LOG_N) + t);
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
@@ -374,7 +374,8 @@ cudaError_t long_split_launch(const struct fused_device *device, struct long_siz
 {
     return with_columns(size, a->n + b->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        const auto kernel = is_half(a->rows, b->rows) ? split_kernel<LOG_R, true> : split_kernel<LOG_R, false>;
+        const bool is_general = is_half(a->rows, b->rows) || is_listed(*a) || is_listed(*b);
+        const auto kernel = is_general ? split_kernel<LOG_R, true> : split_kernel<LOG_R, false>;
         return launch_early(device->is_early, kernel, grid, threads, column_team<LOG_R>::BYTES, stream, *a, a_data, *b,
                             b_data, scratch, 1 << size.log2_row);
     });
@@ -386,7 +387,8 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
 {
     return with_columns(size, units->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        const auto kernel = is_half(units->rows) ? join_kernel<LOG_R, true> : join_kernel<LOG_R, false>;
+        const bool is_general = is_half(units->rows) || is_listed(*units);
+        const auto kernel = is_general ? join_kernel<LOG_R, true> : join_kernel<LOG_R, false>;
         return launch_early(device->is_early, kernel, grid, threads, column_team<LOG_R>::BYTES, stream, *units, *output,
                             scratch, stride, data, 1 << size.log2_row);
     });

@@ -261,22 +261,21 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         float2 r[S::E];
         for (int window = first; window < end; window++) {
             int t = again((int)threadIdx.x);
-            const float2 *in = row(p.x, window, t);
+            float2 *spectrum;
+            /* The transform is long, so its code exists once for x and gy. */
+#pragma unroll 1
+            for (int is_gy = 0; is_gy < 2; is_gy++) {
+                const float2 *in = row(is_gy ? p.gy : p.x, window, t);
 #pragma unroll
-            for (int j = 0; j < S::E; j++) r[j] = in[j * S::T];
-            S::team_sync();
-            S::template forward<false>(s, f, t, r);
-            t = again(t);
-            float2 *spectrum = row(p.x, window, t); /* each thread uses its own positions */
+                for (int j = 0; j < S::E; j++) r[j] = in[j * S::T];
+                S::team_sync();
+                S::template forward<false>(s, f, t, r);
+                t = again(t);
+                spectrum = row(p.x, window, t); /* each thread uses its own positions */
+                if (is_gy) break;
 #pragma unroll
-            for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-            in = row(p.gy, window, t);
-#pragma unroll
-            for (int j = 0; j < S::E; j++) r[j] = in[j * S::T];
-            S::team_sync();
-            S::template forward<false>(s, f, t, r);
-            t = again(t);
-            spectrum = row(p.x, window, t);
+                for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
+            }
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(spectrum[m * S::T]));
             float2 *sum = row(p.gy, first, t);
@@ -333,8 +332,8 @@ template <class Use> static cudaError_t with_split(int log2_r, Use use)
         default: return use(number<9>());
     }
 }
-/* Does nothing if there is no kernel for these rows. */
-template <class Use> static cudaError_t with_row(int log2_row, Use use)
+/* Does nothing if there is no kernel for these rows. HALVES: with 2^HALVES_ROW points, of which some kernels have none. */
+template <bool HALVES, class Use> static cudaError_t with_row(int log2_row, Use use)
 {
     switch (log2_row) {
 #ifdef LONG_ROW
@@ -342,7 +341,8 @@ template <class Use> static cudaError_t with_row(int log2_row, Use use)
 #else
         case 12: return use(number<12>());
         case 13: return use(number<13>());
-        case 14: return use(number<14>());
+        case HALVES_ROW:
+            if constexpr (HALVES) return use(number<HALVES_ROW>());
 #endif
         default: return cudaSuccess;
     }
@@ -403,8 +403,7 @@ template <class S> static int teams_at_once(const struct fused_device *device)
 int long_rows_at_once(const struct fused_device *device, int log2_row)
 {
     int n = 0;
-    if (log2_row < LONG_ROW_MIN || log2_row > LONG_ROW_MAX) return 0;
-    with_row(log2_row, [&](auto size) {
+    with_row<true>(log2_row, [&](auto size) {
         constexpr int LOG_N = decltype(size)::value;
         n = teams_at_once<row_size<LOG_N>>(device);
         return cudaSuccess;
@@ -421,13 +420,15 @@ cudaError_t long_load(const struct fused_device *device)
             return shared_allow(device, column_team<LOG_R>::BYTES, split_kernel<LOG_R, false>,
                                 split_kernel<LOG_R, true>, join_kernel<LOG_R, false>, join_kernel<LOG_R, true>);
         });
-    for (int log2_row = LONG_ROW_MIN; log2_row <= LONG_ROW_MAX && !status; log2_row++)
-        status = with_row(log2_row, [&](auto size) {
+    for (int log2_row = LONG_ROW_MIN; log2_row <= HALVES_ROW && !status; log2_row++)
+        status = with_row<true>(log2_row, [&](auto size) {
             constexpr int LOG_N = decltype(size)::value;
-            const cudaError_t allowed = shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>,
-                                                     rows_kernel<LOG_N, LONG_CONVOLVE>);
-            return allowed ? allowed
-                           : shared_allow(device, row_size<LOG_N>::BYTES, gradient_rows_kernel<LOG_N>);
+            cudaError_t allowed = shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>);
+            if constexpr (LOG_N <= LONG_ROW_MAX) {
+                if (!allowed) allowed = shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_CONVOLVE>);
+                if (!allowed) allowed = shared_allow(device, row_size<LOG_N>::BYTES, gradient_rows_kernel<LOG_N>);
+            }
+            return allowed;
         });
     return status;
 }
@@ -443,13 +444,14 @@ template <class S> static dim3 rows_grid(const struct fused_device *device, int 
 cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
                              cudaStream_t stream)
 {
-    return with_row(size.log2_row, [&](auto row) {
+    return with_row<true>(size.log2_row, [&](auto row) {
         constexpr int LOG_N = decltype(row)::value;
         using S = row_size<LOG_N>;
         int of_block;
         const dim3 grid = rows_grid<S>(device, p->n, size.log2_r, &of_block);
-        const auto kernel =
-            p->op == LONG_FORWARD ? rows_kernel<LOG_N, LONG_FORWARD> : rows_kernel<LOG_N, LONG_CONVOLVE>;
+        auto kernel = rows_kernel<LOG_N, LONG_FORWARD>;
+        if constexpr (LOG_N <= LONG_ROW_MAX)
+            if (p->op == LONG_CONVOLVE) kernel = rows_kernel<LOG_N, LONG_CONVOLVE>;
         return launch_early(device->is_early, kernel, grid, S::T, S::BYTES, stream, *p,
                             p->listed ? *p->listed : long_units{}, size.log2_r, of_block);
     });
@@ -458,7 +460,7 @@ cudaError_t long_rows_launch(const struct fused_device *device, struct long_size
 cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,
                                       const struct long_gradient_rows *p, cudaStream_t stream)
 {
-    return with_row(size.log2_row, [&](auto row) {
+    return with_row<false>(size.log2_row, [&](auto row) {
         constexpr int LOG_N = decltype(row)::value;
         using S = row_size<LOG_N>;
         const int parts = (teams_at_once<S>(device) >> size.log2_r) / p->n_groups; /* of a group, all at once */

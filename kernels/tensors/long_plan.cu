@@ -30,8 +30,8 @@ static struct long_size size_of(const struct fused_device *device, int log2_n)
         const int r = log2_n - row;
         if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row) || !long_columns_fit(device, r)) continue;
         /* On an H100 columns of up to 2^7 points are faster than longer ones: 2^20 points as 2^13 x 2^7 take 0.82 of
-         * the time of 2^10 x 2^10. Rows of 2^13 points run in two blocks a multiprocessor, those of 2^14 in one. */
-        if (size.log2_row && (size.log2_r <= 7 || row == 14)) continue;
+         * the time of 2^10 x 2^10. */
+        if (size.log2_row && size.log2_r <= 7) continue;
         size.log2_row = row;
         size.log2_r = r;
     }
@@ -164,9 +164,9 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         }
         for (int halves = 0; halves < 2; halves++) {
             if (halves) {
-                if (!long_halves_fit(device, log2_n - 1)) continue;
+                if (log2_n - 1 != HALVES_ROW || !long_halves_fit(device)) continue;
                 plan.is_halves = true;
-                plan.size = long_size{log2_n - 1, 1};
+                plan.size = long_size{HALVES_ROW, 1};
             }
             if (plan.partial > c->limit) continue;
             plan.by_bank = c->has_index && c->op != HC_GRADIENT_H && c->bank.batch <= c->h.batch * c->h.channels;

@@ -13,8 +13,8 @@
 #define GRADIENTS_FROM 11
 #endif
 
-/* More blocks would spill registers before sm_90. Three blocks of 2^9 or 2^10 points fit sm_80, but not the shared memory
- * of the others. */
+/* More blocks would spill registers before sm_90. Three blocks of 2^9 or 2^10 points fit sm_80, but not the shared
+ * memory of the others. */
 static constexpr int min_blocks(int log_n, bool both, int blocks)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900

@@ -1,7 +1,8 @@
 /* long_kernels - the kernels split, rows and join of long_kernels.h.
  *
  * cost     a window: `split` and `join` 12 N or 16 N bytes each, rows 24 N with the spectrum; 6 N log2(N) FMA.
- *          Gradient of filters: `split` twice, rows 28 N to 44 N
+ *          Gradient of filters: `split` twice, rows 28 N to 44 N. Both gradients: `split` twice, rows 24 N, and 16 N
+ *          for each filter
  * ceiling  the bandwidth of device memory, or of the L2 cache if the windows of a launch fit there
  */
 #include "early_launch.cuh"
@@ -90,8 +91,8 @@ template <int LOG_R> struct column_team {
     }
 };
 
-/* `split` and `join` are compiled twice: GENERAL for all calls, or for those of HC_FLOAT32 without lists. Their accesses
- * to memory would wait for the positions of lists. */
+/* `split` and `join` are compiled twice: GENERAL for all calls, or for those of HC_FLOAT32 without lists. Accesses to
+ * memory wait for the positions of lists. */
 
 /* Splits the windows of a, then those of b. */
 template <int LOG_R, bool GENERAL>
@@ -315,6 +316,75 @@ static __global__ void __launch_bounds__(256) sums_kernel(long_gradient_rows p, 
     *to = sum;
 }
 
+/* A multiprocessor holds 512 threads, which have points and their sum in registers. */
+template <int LOG_N> struct both_size : row_size<LOG_N> {
+    static constexpr int BLOCKS = 512 / row_size<LOG_N>::T < 16 ? 512 / row_size<LOG_N>::T : 16;
+    /* Two blocks of 2^12 points fit a multiprocessor of 228 KiB if a thread keeps some values of h in registers. */
+    static constexpr int KEPT = 4, SHARED = row_size<LOG_N>::E - KEPT;
+    static constexpr size_t SPECTRA_AT = row_size<LOG_N>::BYTES,
+                            BYTES = SPECTRA_AT + (row_size<LOG_N>::N + SHARED * row_size<LOG_N>::T) * sizeof(float2);
+};
+
+/* A block computes row blockIdx.y of some groups: h first, then x and gy of each window, the sum last. */
+template <int LOG_N>
+static __global__ void __launch_bounds__(both_size<LOG_N>::T, both_size<LOG_N>::BLOCKS)
+    both_rows_kernel(long_both_rows p, int log2_r, int groups_of_block)
+{
+    using S = both_size<LOG_N>;
+    extern __shared__ float4 shared[];
+    auto *f = shared_at<typename S::factors>(shared, 0);
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES);
+    next_may_begin();
+    S::factors_make(f, ((float)(__brev(blockIdx.y) >> (32 - log2_r)) + 0.25f) / (float)(1 << log2_r));
+    previous_wait();
+    for (int k = 0; k < groups_of_block; k++) {
+        const int group = (int)blockIdx.x * groups_of_block + k, last = 2 * p.windows + 1;
+        if (group >= p.n_groups) return;
+        float2 r[S::E], sum[S::E], kept[S::KEPT];
+#pragma unroll
+        for (int m = 0; m < S::E; m++) sum[m] = make_float2(0.0f, 0.0f);
+            /* The transforms are long, so their code exists once. */
+#pragma unroll 1
+        for (int step = 0; step <= last; step++) {
+            const int t = again((int)threadIdx.x), window = group * p.windows + (step - 1) / 2;
+            const bool is_h = step == 0 || step == last, is_x = step % 2 == 1 && !is_h;
+            const size_t unit = (size_t)(is_h ? group : window);
+            float2 *at = (is_h ? p.h : is_x ? p.x : p.gy) + ((((unit << log2_r) + blockIdx.y) << LOG_N) + t);
+            float2 *spectrum_x = shared_at<float2>(shared, S::SPECTRA_AT) + t; /* each thread uses its own positions */
+            const auto of_h = [&](int m) -> float2 & {
+                return m < S::SHARED ? spectrum_x[S::N + m * S::T] : kept[m - S::SHARED];
+            };
+            S::team_sync();
+            if (step < last) {
+#pragma unroll
+                for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
+                S::template forward<false>(s, f, t, r);
+                if (step == 0) {
+#pragma unroll
+                    for (int m = 0; m < S::E; m++) of_h(m) = conj(r[m]);
+                    continue;
+                }
+                if (is_x) {
+#pragma unroll
+                    for (int m = 0; m < S::E; m++) spectrum_x[m * S::T] = conj(r[m]);
+                    continue;
+                }
+#pragma unroll
+                for (int m = 0; m < S::E; m++) {
+                    const float2 z = cmul(r[m], spectrum_x[m * S::T]);
+                    sum[m] = make_float2(sum[m].x + z.x, sum[m].y + z.y);
+                    r[m] = cmul(r[m], of_h(m));
+                }
+            } else {
+#pragma unroll
+                for (int m = 0; m < S::E; m++) r[m] = sum[m];
+            }
+            S::inverse(s, f, t, r);
+            unrolled<S::E>([&](auto j) { at[j.value * S::T] = S::template unshifted<j.value>(f, r[j.value]); });
+        }
+    }
+}
+
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 template <int N> struct number { static constexpr int value = N; };
@@ -332,7 +402,7 @@ template <class Use> static cudaError_t with_split(int log2_r, Use use)
         default: return use(number<9>());
     }
 }
-/* Does nothing if there is no kernel for these rows. HALVES: with 2^HALVES_ROW points, of which some kernels have none. */
+/* Does nothing if there is no kernel for these rows. HALVES: rows of 2^HALVES_ROW points have one, too. */
 template <bool HALVES, class Use> static cudaError_t with_row(int log2_row, Use use)
 {
     switch (log2_row) {
@@ -430,7 +500,13 @@ cudaError_t long_load(const struct fused_device *device)
             }
             return allowed;
         });
+    if (!status) status = shared_allow(device, both_size<LONG_BOTH_ROW>::BYTES, both_rows_kernel<LONG_BOTH_ROW>);
     return status;
+}
+
+int long_both_rows_at_once(const struct fused_device *device)
+{
+    return teams_at_once<both_size<LONG_BOTH_ROW>>(device);
 }
 
 /* The grid for each row of n windows or sums; sets how many of them a block computes. */
@@ -476,4 +552,14 @@ cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct 
         return launch_early(device->is_early, sums_kernel, dim3((unsigned)points / 256, (unsigned)p->n_groups), 256, 0,
                             stream, *p, sums, points);
     });
+}
+
+cudaError_t long_both_rows_launch(const struct fused_device *device, int log2_r, const struct long_both_rows *p,
+                                  cudaStream_t stream)
+{
+    using S = both_size<LONG_BOTH_ROW>;
+    int of_block;
+    const dim3 grid = rows_grid<S>(device, p->n_groups, log2_r, &of_block);
+    return launch_early(device->is_early, both_rows_kernel<LONG_BOTH_ROW>, grid, S::T, S::BYTES, stream, *p, log2_r,
+                        of_block);
 }

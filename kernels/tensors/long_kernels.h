@@ -95,6 +95,19 @@ struct long_gradient_rows {
 cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,
                                       const struct long_gradient_rows *p, cudaStream_t stream);
 
+/* Both gradients: the inverse of conj(spectrum of h) times the spectrum of gy replaces the window of gy. The inverse of
+ * the sum, over the windows of a group, of conj(spectrum of x) times the spectrum of gy replaces h. */
+enum { LONG_BOTH_ROW = LONG_ROW_MIN };            /* log2 N' */
+struct long_both_rows {
+    int n_groups, windows;    /* windows: windows of a group */
+    float2 *h;                /* [n_groups][N] */
+    float2 *gy, *x;           /* [n_groups][windows][N] */
+};
+/* The number of rows that the device computes at once; 0: they do not fit. */
+int long_both_rows_at_once(const struct fused_device *device);
+cudaError_t long_both_rows_launch(const struct fused_device *device, int log2_r, const struct long_both_rows *p,
+                                  cudaStream_t stream);
+
 /* Windows of N = 2 N' points without scratch: a team computes both rows of a window, one after the other, from the
  * frames of x, and adds each row's result to the frames of y. Frames of 16 bits are written once: the first row's
  * result stays in `kept` until then. */

@@ -29,7 +29,10 @@ static __device__ __forceinline__ unit_position divide(const long_units &u, Int 
     return position;
 }
 /* Is the position in the index or the offsets, which the kernel before may write? */
-static __host__ __device__ __forceinline__ bool is_listed(const long_units &u) { return u.groups.index || u.groups.offsets; }
+static __host__ __device__ __forceinline__ bool is_listed(const long_units &u)
+{
+    return u.groups.index || u.groups.offsets;
+}
 /* Corrects the position for filters by index and packed sequences. */
 static __device__ void position_list(const long_units &u, int64_t unit, unit_position *position)
 {

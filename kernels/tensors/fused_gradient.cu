@@ -13,16 +13,15 @@
 #define GRADIENTS_FROM 11
 #endif
 
-/* More blocks would spill registers before sm_90, and for LISTED. Three blocks of 2^9 or 2^10 points fit sm_80, but not
- * the shared memory of the others. */
-static constexpr int min_blocks(int log_n, kernel_kind kind, bool both, int blocks)
+/* More blocks would spill registers before sm_90. Three blocks of 2^9 or 2^10 points fit sm_80, but not the shared
+ * memory of the others. */
+static constexpr int min_blocks(int log_n, bool both, int blocks)
 {
-    if ((log_n == 9 || log_n == 10) && kind == LISTED) return 2;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
     if (log_n == 11 && both) return 3;
     if ((log_n == 9 || log_n == 10) && __CUDA_ARCH__ != 800) return 2;
 #endif
-    (void)log_n, (void)kind, (void)both;
+    (void)log_n, (void)both;
     return blocks;
 }
 
@@ -41,6 +40,7 @@ template <int LOG_N, bool BOTH> struct gradient_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
     /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
     static constexpr bool IS_SMALL = LOG_N <= 12, HAS_BOTH = IS_SMALL && LOG_N >= GRADIENTS_FROM;
+    static constexpr kernel_kind REAL_HALF = IS_SMALL ? real_half_kind(LOG_N) : LISTED;
     /* With 32 points a thread, no registers are left for a prefetch. From 2^13 points on, a prefetch would also evict
      * spectra and sums from the L2 cache. */
     static constexpr bool HAS_PREFETCH = team::E == 16;
@@ -149,7 +149,7 @@ static __device__ task_counts listed_tasks(const fused_gradient_h &p, const grad
 
 template <int LOG_N, kernel_kind KIND, bool HALF, bool BOTH>
 static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
-                                         min_blocks(LOG_N, KIND, BOTH, gradient_size<LOG_N, BOTH>::BLOCKS))
+                                         min_blocks(LOG_N, BOTH, gradient_size<LOG_N, BOTH>::BLOCKS))
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice)
 {
     extern __shared__ float4 shared[];
@@ -204,17 +204,20 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
                 return x.first >= x.last;
             }))
             continue;
-        load<S, REAL>(r, window_at<HALF>(p.x_data, p.x, pair.x), again(t));
-        if (S::HAS_PREFETCH) prefetch<S, REAL>(window_at<HALF>(p.gy_data, p.gy, pair.gy), t);
-        if (!BOTH) S::team_sync();
-        S::template forward<REAL>(s, f, again(t), r);
+            /* The transform is long, so its code exists once for x and gy. */
+#pragma unroll 1
+        for (int is_gy = 0; is_gy < 2; is_gy++) {
+            const auto window_of_x = [&](int k) { return window_at<HALF>(p.x_data, p.x, pairs[k].x); };
+            const auto window_of_gy = [&] { return window_at<HALF>(p.gy_data, p.gy, pair.gy); };
+            load<S, REAL>(r, is_gy ? window_of_gy() : window_of_x((int)i), again(t));
+            if (S::HAS_PREFETCH && (!is_gy || i + 1 < S::POSITIONS))
+                prefetch<S, REAL>(is_gy ? window_of_x((int)i + 1) : window_of_gy(), t);
+            if (!BOTH || is_gy) S::team_sync();
+            S::template forward<REAL>(s, f, again(t), r);
+            if (is_gy) break;
 #pragma unroll
-        for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-        load<S, REAL>(r, window_at<HALF>(p.gy_data, p.gy, pair.gy), again(t));
-        if (S::HAS_PREFETCH && i + 1 < S::POSITIONS)
-            prefetch<S, REAL>(window_at<HALF>(p.x_data, p.x, pairs[i + 1].x), t);
-        S::team_sync();
-        S::template forward<REAL>(s, f, t, r);
+            for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
+        }
 #pragma unroll
         for (int m = 0; m < S::E; m++) {
             const float2 z = cmul(r[m], conj(spectrum[m * S::T]));
@@ -300,11 +303,15 @@ static __global__ void __launch_bounds__(256) bank_sum_kernel(fused_gradient_h p
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
+/* A kernel of both gradients has no lists, but whole windows of 16 bits. */
 template <int LOG_N, bool BOTH> static cudaError_t kernels_allow(const struct fused_device *device)
 {
+    constexpr kernel_kind WHOLE_HALF = BOTH ? WHOLE : LISTED;
+    constexpr kernel_kind REAL_HALF = gradient_size<LOG_N, BOTH>::REAL_HALF == LISTED ? WHOLE_HALF : REAL_ROWS;
     return shared_allow(device, gradient_size<LOG_N, BOTH>::BYTES, gradient_h_kernel<LOG_N, WHOLE, false, BOTH>,
-                        gradient_h_kernel<LOG_N, WHOLE, true, BOTH>, gradient_h_kernel<LOG_N, REAL_ROWS, false, BOTH>,
-                        gradient_h_kernel<LOG_N, REAL_ROWS, true, BOTH>);
+                        gradient_h_kernel<LOG_N, WHOLE_HALF, true, BOTH>,
+                        gradient_h_kernel<LOG_N, REAL_ROWS, false, BOTH>,
+                        gradient_h_kernel<LOG_N, REAL_HALF, true, BOTH>);
 }
 
 cudaError_t fused_gradient_h_load(const struct fused_device *device)
@@ -312,7 +319,6 @@ cudaError_t fused_gradient_h_load(const struct fused_device *device)
     return with_every_size<gradient_h_size>([&](auto s) {
         using S = decltype(s);
         cudaError_t status = kernels_allow<S::LOG_N, false>(device);
-        if (!status) status = shared_allow(device, S::BYTES, gradient_h_kernel<S::LOG_N, LISTED, true, false>);
         if constexpr (S::HAS_BOTH)
             if (!status) status = kernels_allow<S::LOG_N, true>(device);
         return status;
@@ -363,12 +369,13 @@ cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gr
         const unsigned of_slice = ceil_div(tasks, p->n_slices);
         const kernel_kind kind = kind_of(p->groups, real);
         const bool has_half = is_half(p->x, p->gy, p->out, p->spectra ? p->gx : p->x);
-        const cudaError_t status = with_kind(kind, has_half, [&](auto a_kind, auto half) {
+        const cudaError_t status = with_kind<S::REAL_HALF>(kind, has_half, [&](auto a_kind, auto half) {
             auto kernel = gradient_h_kernel<S::LOG_N, a_kind.value, half.value, false>;
             size_t bytes = S::BYTES;
-            if constexpr (S::HAS_BOTH && a_kind.value != LISTED)
+            if constexpr (S::HAS_BOTH)
                 if (p->spectra) {
-                    kernel = gradient_h_kernel<S::LOG_N, a_kind.value, half.value, true>;
+                    constexpr kernel_kind KIND = a_kind.value == LISTED ? WHOLE : a_kind.value;
+                    kernel = gradient_h_kernel<S::LOG_N, KIND, half.value, true>;
                     bytes = gradients_size<S::LOG_N>::BYTES;
                 }
             kernel<<<blocks, S::THREADS, bytes, stream>>>(*p, tasks, of_slice);

@@ -45,7 +45,7 @@ template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
     }
 };
 
-template <int LOG_N, bool HALF>
+template <int LOG_N>
 static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS,
                                          spectra_size<LOG_N>::RESIDENT / spectra_size<LOG_N>::THREADS)
     spectra_kernel(fused_spectra p)
@@ -65,7 +65,7 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS,
     if (p.groups.index) at = row_position{(int)number, 0, 0};
     const int64_t n_taps = number < 0 ? 0 : p.lengths ? p.lengths[number] : p.h.frames;
     const window_position w = window_of(p.h, at, 0, n_taps, 2 * S::N);
-    load<S, false>(r, window_at<HALF>(p.taps, p.h, w), t);
+    load<S, false>(r, window_at<true>(p.taps, p.h, w), t);
     __syncthreads();
     S::template forward<false>(s, f, t, r);
     if (unit >= p.groups.n) return;
@@ -204,19 +204,20 @@ cudaError_t fused_load(int number, struct fused_device *device)
     int major = 0;
     if (!status) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, number);
     struct cudaFuncAttributes code = {};
-    if (!status) status = cudaFuncGetAttributes(&code, spectra_kernel<FUSED_MIN, false>);
+    if (!status) status = cudaFuncGetAttributes(&code, spectra_kernel<FUSED_MIN>);
     device->is_early = major >= 9 && code.ptxVersion >= 90;
     if (!status)
         status = with_every_size<spectra_size>([&](auto s) {
             using S = decltype(s);
-            return shared_allow(device, S::BYTES, spectra_kernel<S::LOG_N, false>, spectra_kernel<S::LOG_N, true>);
+            return shared_allow(device, S::BYTES, spectra_kernel<S::LOG_N>);
         });
     if (!status)
         status = with_every_size<convolve_size>([&](auto s) {
             using S = decltype(s);
             return shared_allow(device, S::bytes(S::max_teams(device)), convolve_kernel<S::LOG_N, WHOLE, false>,
-                                convolve_kernel<S::LOG_N, WHOLE, true>, convolve_kernel<S::LOG_N, REAL_ROWS, false>,
-                                convolve_kernel<S::LOG_N, REAL_ROWS, true>, convolve_kernel<S::LOG_N, LISTED, true>);
+                                convolve_kernel<S::LOG_N, REAL_ROWS, false>,
+                                convolve_kernel<S::LOG_N, real_half_kind(S::LOG_N), true>,
+                                convolve_kernel<S::LOG_N, LISTED, true>);
         });
     return status ? status : fused_gradient_h_load(device);
 }
@@ -234,8 +235,7 @@ cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cuda
     return with_size<spectra_size>(log2_n, [&](auto s) {
         using S = decltype(s);
         /* Not launch_early: convolve_kernel reads x before it waits. All kernels before this one must be complete. */
-        const auto kernel = is_half(p->h) ? spectra_kernel<S::LOG_N, true> : spectra_kernel<S::LOG_N, false>;
-        kernel<<<ceil_div(p->groups.n, S::TEAMS), S::THREADS, S::BYTES, stream>>>(*p);
+        spectra_kernel<S::LOG_N><<<ceil_div(p->groups.n, S::TEAMS), S::THREADS, S::BYTES, stream>>>(*p);
         return cudaGetLastError();
     });
 }
@@ -253,9 +253,10 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
         const int teams = spread * S::MIN_TEAMS < max_teams ? spread * S::MIN_TEAMS : max_teams;
         const unsigned blocks = ceil_div(units, teams), at_once = (unsigned)S::blocks(device, teams);
         const dim3 grid(blocks < at_once ? blocks : at_once);
-        return with_kind(kind_of(p->groups, real), is_half(p->in, p->out), [&](auto kind, auto half) {
-            return launch_early(device->is_early, convolve_kernel<S::LOG_N, kind.value, half.value>, grid,
-                                (unsigned)(teams * S::T), S::bytes(teams), stream, *p, units, of_group);
-        });
+        return with_kind<real_half_kind(S::LOG_N)>(
+            kind_of(p->groups, real), is_half(p->in, p->out), [&](auto kind, auto half) {
+                return launch_early(device->is_early, convolve_kernel<S::LOG_N, kind.value, half.value>, grid,
+                                    (unsigned)(teams * S::T), S::bytes(teams), stream, *p, units, of_group);
+            });
     });
 }

@@ -28,25 +28,22 @@ template <template <int> class Size, class Use> static cudaError_t with_every_si
     return status;
 }
 
-/* Calls use(a, b), where a.value and b.value are constants: it chooses a kernel. */
-template <class Use> static cudaError_t with_flags(bool a, bool b, Use use)
-{
-    using yes = std::true_type;
-    using no = std::false_type;
-    return a ? b ? use(yes(), yes()) : use(yes(), no()) : b ? use(no(), yes()) : use(no(), no());
-}
 static inline kernel_kind kind_of(const fused_groups &groups, bool is_real)
 {
     return groups.index || groups.offsets ? LISTED : is_real ? REAL_ROWS : WHOLE;
 }
-/* The same for a kind and for 16 bits. A LISTED kernel has all types. */
+/* The kernel of real rows of 16 bits. Sizes that are bound by memory have none of their own. */
+static constexpr kernel_kind real_half_kind(int log_n) { return log_n > 9 ? REAL_ROWS : LISTED; }
+/* Calls use(kind, half), where kind.value and half.value are constants: it chooses a kernel. A LISTED kernel has all
+ * types, so it also computes whole windows of 16 bits. REAL_HALF: the kernel of real rows of 16 bits. */
 template <kernel_kind KIND> using kind_constant = std::integral_constant<kernel_kind, KIND>;
-template <class Use> static cudaError_t with_kind(kernel_kind kind, bool half, Use use)
+template <kernel_kind REAL_HALF, class Use> static cudaError_t with_kind(kernel_kind kind, bool half, Use use)
 {
-    if (kind == LISTED) return use(kind_constant<LISTED>(), std::true_type());
-    return with_flags(kind == REAL_ROWS, half, [&](auto is_real, auto is_half) {
-        return use(kind_constant<is_real.value ? REAL_ROWS : WHOLE>(), is_half);
-    });
+    using yes = std::true_type;
+    using no = std::false_type;
+    if (kind == REAL_ROWS)
+        return half ? use(kind_constant<REAL_HALF>(), yes()) : use(kind_constant<REAL_ROWS>(), no());
+    return half || kind == LISTED ? use(kind_constant<LISTED>(), yes()) : use(kind_constant<WHOLE>(), no());
 }
 /* Does a tensor have 16 bits? */
 template <class... Rows> static bool is_half(const Rows &...rows) { return ((rows.type != HC_FLOAT32) || ...); }

@@ -60,8 +60,9 @@ static __device__ __forceinline__ halves_points points_of(float2 z, float turn)
     return halves_points{{z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)}};
 }
 
-/* Writes the inverse of a row to the frames of y, or adds it. */
-template <class S, bool REAL>
+/* Writes the inverse of a row to the frames of y, or adds it. FULL: there is code of its own for windows all of whose
+ * points are written. */
+template <class S, bool REAL, bool FULL>
 static __device__ __forceinline__ void halves_store(const float2 *r, const typename S::factors *f, float *data,
                                                     const written_frames &frames, float scale, float turn, bool add,
                                                     int t)
@@ -92,7 +93,8 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
             });
         });
     };
-    if (first == 0 && length >= PARTS * S::N) each([](int) { return true; }, [](int) { return true; });
+    if (FULL && first == 0 && length >= PARTS * S::N)
+        each([](int) { return true; }, [](int) { return true; });
     else each([&](int n) { return n >= first && n < last; }, [&](int n) { return n < length; });
 }
 
@@ -138,14 +140,15 @@ template <class S> static __device__ void halves_factors_make(float4 *shared)
 }
 
 /* Writes a row's result of the window that this block computes. */
-template <class S, bool REAL>
+template <class S, bool REAL, bool FULL>
 static __device__ __forceinline__ void halves_finish(const float2 *r, float4 *shared, int row, float2 *kept, void *data,
                                                      int type, const written_frames &frames, const long_output &output,
                                                      int t)
 {
     const typename S::factors *f = halves_factors<S>(shared, row);
     if (type == HC_FLOAT32) {
-        halves_store<S, REAL>(r, f, (float *)data, frames, output.scale, halves_turn(row), output.add || row > 0, t);
+        halves_store<S, REAL, FULL>(r, f, (float *)data, frames, output.scale, halves_turn(row), output.add || row > 0,
+                                    t);
         return;
     }
     t = again(t);
@@ -213,8 +216,8 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         t = again(t);
         S::inverse(s, f, t, r);
-        halves_finish<S, REAL>(r, shared, row, p.kept, p.y, HALF ? p.out.rows.type : HC_FLOAT32, position.out, p.output,
-                               t);
+        halves_finish<S, REAL, !HALF>(r, shared, row, p.kept, p.y, HALF ? p.out.rows.type : HC_FLOAT32, position.out,
+                                      p.output, t);
     }
 }
 
@@ -242,19 +245,23 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
             int t = again((int)threadIdx.x);
             const window_position x = halves_window(p.x, i * p.windows + k, 4 * S::N);
             if (x.first >= x.last) continue;
-            halves_load<S, REAL>(r, window_at<HALF>(p.x_data, p.x.rows, x), turn, t);
-            S::team_sync();
-            S::template forward<false>(s, f, t, r);
-            t = again(t);
-            float2 *spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread uses its own positions */
+            float2 *spectrum;
+            /* The transform is long, so its code exists once for x and gy. */
+#pragma unroll 1
+            for (int is_gy = 0; is_gy < 2; is_gy++) {
+                halves_load<S, REAL>(
+                    r,
+                    is_gy ? window_at<HALF>(p.gy_data, p.gy.rows, halves_window(p.gy, i * p.windows + k, 4 * S::N))
+                          : window_at<HALF>(p.x_data, p.x.rows, x),
+                    turn, t);
+                S::team_sync();
+                S::template forward<false>(s, f, t, r);
+                t = again(t);
+                spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread uses its own positions */
+                if (is_gy) break;
 #pragma unroll
-            for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-            halves_load<S, REAL>(
-                r, window_at<HALF>(p.gy_data, p.gy.rows, halves_window(p.gy, i * p.windows + k, 4 * S::N)), turn, t);
-            S::team_sync();
-            S::template forward<false>(s, f, t, r);
-            t = again(t);
-            spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t;
+                for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
+            }
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(spectrum[m * S::T]));
             float2 *sum = spectrum + S::N;
@@ -273,19 +280,21 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         }
         const int t = again((int)threadIdx.x);
         S::inverse(s, f, t, r);
-        halves_finish<S, REAL>(r, shared, row, p.kept, p.gh, HALF ? p.filters.rows.type : HC_FLOAT32,
-                               written_frames_of(p.filters, p.output, position_of_unit(p.filters, (unsigned)i)),
-                               p.output, t);
+        halves_finish<S, REAL, false>(r, shared, row, p.kept, p.gh, HALF ? p.filters.rows.type : HC_FLOAT32,
+                                      written_frames_of(p.filters, p.output, position_of_unit(p.filters, (unsigned)i)),
+                                      p.output, t);
     }
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-#ifdef LONG_ROW
-enum { HALVES_ROW = LONG_ROW };
-#else
-enum { HALVES_ROW = 14 };
-#endif
+/* Calls use(is_real, half). A kernel of 16 bits has all windows. */
+template <class Use> static cudaError_t with_halves(bool real, bool half, Use use)
+{
+    using yes = std::true_type;
+    using no = std::false_type;
+    return half ? use(no(), yes()) : real ? use(yes(), no()) : use(no(), no());
+}
 
 static int halves_at_once(const struct fused_device *device)
 {
@@ -294,9 +303,9 @@ static int halves_at_once(const struct fused_device *device)
     return device->n_sm * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
 }
 
-bool long_halves_fit(const struct fused_device *device, int log2_row)
+bool long_halves_fit(const struct fused_device *device)
 {
-    return log2_row == HALVES_ROW && halves_at_once(device) > 0;
+    return halves_at_once(device) > 0;
 }
 
 cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
@@ -305,7 +314,7 @@ cudaError_t long_halves_launch(const struct fused_device *device, bool real, con
     using S = halves_size<HALVES_ROW>;
     const int at_once = halves_at_once(device), of_block = (p->in.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->in.n + of_block - 1) / of_block);
-    return with_flags(real, is_half(p->in.rows, p->out.rows), [&](auto is_real, auto half) {
+    return with_halves(real, is_half(p->in.rows, p->out.rows), [&](auto is_real, auto half) {
         return launch_early(device->is_early, halves_kernel<HALVES_ROW, is_real.value, half.value>, dim3(blocks), S::T,
                             S::HALVES_BYTES, stream, *p, of_block);
     });
@@ -328,7 +337,7 @@ cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool 
     using S = halves_size<HALVES_ROW>;
     const int at_once = halves_at_once(device), rounds = (p->filters.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->filters.n + rounds - 1) / rounds);
-    return with_flags(real, is_half(p->x.rows, p->gy.rows, p->filters.rows), [&](auto is_real, auto half) {
+    return with_halves(real, is_half(p->x.rows, p->gy.rows, p->filters.rows), [&](auto is_real, auto half) {
         return launch_early(device->is_early, gradient_halves_kernel<HALVES_ROW, is_real.value, half.value>,
                             dim3(blocks), S::T, S::HALVES_BYTES, stream, *p);
     });
@@ -337,8 +346,8 @@ cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool 
 cudaError_t long_halves_load(const struct fused_device *device)
 {
     cudaError_t status = cudaSuccess;
-    for (int i = 0; i < 4 && !status; i++)
-        status = with_flags(i & 1, i & 2, [&](auto is_real, auto half) {
+    for (int i = 0; i < 3 && !status; i++)
+        status = with_halves(i & 1, i & 2, [&](auto is_real, auto half) {
             return shared_allow(device, halves_size<HALVES_ROW>::HALVES_BYTES,
                                 halves_kernel<HALVES_ROW, is_real.value, half.value>,
                                 gradient_halves_kernel<HALVES_ROW, is_real.value, half.value>);

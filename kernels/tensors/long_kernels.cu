@@ -1,7 +1,8 @@
 /* long_kernels - the kernels split, rows and join of long_kernels.h.
  *
  * cost     a window: `split` and `join` 12 N or 16 N bytes each, rows 24 N with the spectrum; 6 N log2(N) FMA.
- *          Gradient of filters: `split` twice, rows 28 N to 44 N
+ *          Gradient of filters: `split` twice, rows 28 N to 44 N. Both gradients: `split` twice, rows 24 N, and 16 N
+ *          for each filter
  * ceiling  the bandwidth of device memory, or of the L2 cache if the windows of a launch fit there
  */
 #include "early_launch.cuh"
@@ -90,8 +91,11 @@ template <int LOG_R> struct column_team {
     }
 };
 
+/* `split` and `join` are compiled twice: GENERAL for all calls, or for those of HC_FLOAT32 without lists. Accesses to
+ * memory wait for the positions of lists. */
+
 /* Splits the windows of a, then those of b. */
-template <int LOG_R, bool HALF>
+template <int LOG_R, bool GENERAL>
 static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_team<LOG_R>::BLOCKS)
     split_kernel(long_units a, const void *a_data, long_units b, const void *b_data, float2 *scratch, int columns)
 {
@@ -102,12 +106,13 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     next_may_begin();
     c.forward_factors();
     const int in_b = (int)blockIdx.y - a.n;
-    if (is_listed(a) || is_listed(b)) previous_wait();
-    const unit_position position = in_b < 0 ? position_of_unit(a, blockIdx.y) : position_of_unit(b, (unsigned)in_b);
+    if (GENERAL && (is_listed(a) || is_listed(b))) previous_wait();
+    const unit_position position =
+        in_b < 0 ? position_of_unit<GENERAL>(a, blockIdx.y) : position_of_unit<GENERAL>(b, (unsigned)in_b);
     previous_wait();
-    if (position.spectrum < 0 && (in_b < 0 ? a.may_skip : b.may_skip)) return;
-    const window w = in_b < 0 ? window_at<HALF>(a_data, a.rows, window_of_unit(a, position, 2 * n))
-                              : window_at<HALF>(b_data, b.rows, window_of_unit(b, position, 2 * n));
+    if (GENERAL && position.spectrum < 0 && (in_b < 0 ? a.may_skip : b.may_skip)) return;
+    const window w = in_b < 0 ? window_at<GENERAL>(a_data, a.rows, window_of_unit(a, position, 2 * n))
+                              : window_at<GENERAL>(b_data, b.rows, window_of_unit(b, position, 2 * n));
     float2 r[C::E];
     if (w.type == HC_FLOAT32)
         with_points<float>(w, false, [&](auto point) {
@@ -143,7 +148,7 @@ static constexpr int join_blocks(int log_r, int blocks)
     return blocks;
 }
 
-template <int LOG_R, bool HALF>
+template <int LOG_R, bool GENERAL>
 static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, join_blocks(LOG_R, column_team<LOG_R>::BLOCKS))
     join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, void *data, int columns)
 {
@@ -158,15 +163,15 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, join_block
     c.inverse_factors();
     previous_wait();
     /* Without a spectrum 0 is written. */
-    if (!is_listed(u) || position_of_unit(u, blockIdx.y).spectrum >= 0) {
+    if (!GENERAL || !is_listed(u) || position_of_unit(u, blockIdx.y).spectrum >= 0) {
 #pragma unroll
         for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
         c.inverse(r);
     }
-    const written_frames frames = written_frames_of(u, o, position_of_unit(u, blockIdx.y));
+    const written_frames frames = written_frames_of(u, o, position_of_unit<GENERAL>(u, blockIdx.y));
     const int first = frames.first, last = frames.last, length = frames.length;
     const auto value = [&](int p, float point) { return p < length ? o.scale * point : 0.0f; };
-    if (!HALF || u.rows.type == HC_FLOAT32) {
+    if (!GENERAL || u.rows.type == HC_FLOAT32) {
         float *out = (float *)data + frames.at;
         unrolled<C::E>([&](auto j) {
             const float2 z = r[j.value];
@@ -203,14 +208,9 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     for (int k = 0; k < windows_of_block; k++) {
         const int i = (int)blockIdx.x * windows_of_block + k;
         if (i >= p.n) return;
-        size_t spectrum = 0;
-        if (OP == LONG_CONVOLVE && p.listed) {
-            const int number = position_of_unit(listed, (unsigned)i).spectrum;
-            if (number < 0) continue;
-            spectrum = (size_t)number;
-        } else if (OP == LONG_CONVOLVE) {
-            spectrum = (size_t)((p.first + i) / p.units_of_group);
-        }
+        int number = 0; /* of the spectrum, with lists */
+        if (OP == LONG_CONVOLVE && p.listed) number = position_of_unit(listed, (unsigned)i).spectrum;
+        if (number < 0) continue;
         int t = again((int)threadIdx.x);
         float2 *at = p.data + (((((size_t)i << log2_r) + blockIdx.y) << LOG_N) + t);
         float2 r[S::E];
@@ -219,6 +219,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
         S::template forward<false>(s, f, t, r);
         if (OP == LONG_CONVOLVE) {
+            const size_t spectrum = p.listed ? (size_t)number : (size_t)((p.first + i) / p.units_of_group);
             const float2 *h = p.spectra + ((((spectrum << log2_r) + blockIdx.y) << LOG_N) + t);
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
@@ -261,22 +262,21 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         float2 r[S::E];
         for (int window = first; window < end; window++) {
             int t = again((int)threadIdx.x);
-            const float2 *in = row(p.x, window, t);
+            float2 *spectrum;
+            /* The transform is long, so its code exists once for x and gy. */
+#pragma unroll 1
+            for (int is_gy = 0; is_gy < 2; is_gy++) {
+                const float2 *in = row(is_gy ? p.gy : p.x, window, t);
 #pragma unroll
-            for (int j = 0; j < S::E; j++) r[j] = in[j * S::T];
-            S::team_sync();
-            S::template forward<false>(s, f, t, r);
-            t = again(t);
-            float2 *spectrum = row(p.x, window, t); /* each thread uses its own positions */
+                for (int j = 0; j < S::E; j++) r[j] = in[j * S::T];
+                S::team_sync();
+                S::template forward<false>(s, f, t, r);
+                t = again(t);
+                spectrum = row(p.x, window, t); /* each thread uses its own positions */
+                if (is_gy) break;
 #pragma unroll
-            for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-            in = row(p.gy, window, t);
-#pragma unroll
-            for (int j = 0; j < S::E; j++) r[j] = in[j * S::T];
-            S::team_sync();
-            S::template forward<false>(s, f, t, r);
-            t = again(t);
-            spectrum = row(p.x, window, t);
+                for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
+            }
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(spectrum[m * S::T]));
             float2 *sum = row(p.gy, first, t);
@@ -316,6 +316,75 @@ static __global__ void __launch_bounds__(256) sums_kernel(long_gradient_rows p, 
     *to = sum;
 }
 
+/* A multiprocessor holds 512 threads, which have points and their sum in registers. */
+template <int LOG_N> struct both_size : row_size<LOG_N> {
+    static constexpr int BLOCKS = 512 / row_size<LOG_N>::T < 16 ? 512 / row_size<LOG_N>::T : 16;
+    /* Two blocks of 2^12 points fit a multiprocessor of 228 KiB if a thread keeps some values of h in registers. */
+    static constexpr int KEPT = 4, SHARED = row_size<LOG_N>::E - KEPT;
+    static constexpr size_t SPECTRA_AT = row_size<LOG_N>::BYTES,
+                            BYTES = SPECTRA_AT + (row_size<LOG_N>::N + SHARED * row_size<LOG_N>::T) * sizeof(float2);
+};
+
+/* A block computes row blockIdx.y of some groups: h first, then x and gy of each window, the sum last. */
+template <int LOG_N>
+static __global__ void __launch_bounds__(both_size<LOG_N>::T, both_size<LOG_N>::BLOCKS)
+    both_rows_kernel(long_both_rows p, int log2_r, int groups_of_block)
+{
+    using S = both_size<LOG_N>;
+    extern __shared__ float4 shared[];
+    auto *f = shared_at<typename S::factors>(shared, 0);
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES);
+    next_may_begin();
+    S::factors_make(f, ((float)(__brev(blockIdx.y) >> (32 - log2_r)) + 0.25f) / (float)(1 << log2_r));
+    previous_wait();
+    for (int k = 0; k < groups_of_block; k++) {
+        const int group = (int)blockIdx.x * groups_of_block + k, last = 2 * p.windows + 1;
+        if (group >= p.n_groups) return;
+        float2 r[S::E], sum[S::E], kept[S::KEPT];
+#pragma unroll
+        for (int m = 0; m < S::E; m++) sum[m] = make_float2(0.0f, 0.0f);
+            /* The transforms are long, so their code exists once. */
+#pragma unroll 1
+        for (int step = 0; step <= last; step++) {
+            const int t = again((int)threadIdx.x), window = group * p.windows + (step - 1) / 2;
+            const bool is_h = step == 0 || step == last, is_x = step % 2 == 1 && !is_h;
+            const size_t unit = (size_t)(is_h ? group : window);
+            float2 *at = (is_h ? p.h : is_x ? p.x : p.gy) + ((((unit << log2_r) + blockIdx.y) << LOG_N) + t);
+            float2 *spectrum_x = shared_at<float2>(shared, S::SPECTRA_AT) + t; /* each thread uses its own positions */
+            const auto of_h = [&](int m) -> float2 & {
+                return m < S::SHARED ? spectrum_x[S::N + m * S::T] : kept[m - S::SHARED];
+            };
+            S::team_sync();
+            if (step < last) {
+#pragma unroll
+                for (int j = 0; j < S::E; j++) r[j] = at[j * S::T];
+                S::template forward<false>(s, f, t, r);
+                if (step == 0) {
+#pragma unroll
+                    for (int m = 0; m < S::E; m++) of_h(m) = conj(r[m]);
+                    continue;
+                }
+                if (is_x) {
+#pragma unroll
+                    for (int m = 0; m < S::E; m++) spectrum_x[m * S::T] = conj(r[m]);
+                    continue;
+                }
+#pragma unroll
+                for (int m = 0; m < S::E; m++) {
+                    const float2 z = cmul(r[m], spectrum_x[m * S::T]);
+                    sum[m] = make_float2(sum[m].x + z.x, sum[m].y + z.y);
+                    r[m] = cmul(r[m], of_h(m));
+                }
+            } else {
+#pragma unroll
+                for (int m = 0; m < S::E; m++) r[m] = sum[m];
+            }
+            S::inverse(s, f, t, r);
+            unrolled<S::E>([&](auto j) { at[j.value * S::T] = S::template unshifted<j.value>(f, r[j.value]); });
+        }
+    }
+}
+
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 template <int N> struct number { static constexpr int value = N; };
@@ -333,8 +402,8 @@ template <class Use> static cudaError_t with_split(int log2_r, Use use)
         default: return use(number<9>());
     }
 }
-/* Does nothing if there is no kernel for these rows. */
-template <class Use> static cudaError_t with_row(int log2_row, Use use)
+/* Does nothing if there is no kernel for these rows. HALVES: rows of 2^HALVES_ROW points have one, too. */
+template <bool HALVES, class Use> static cudaError_t with_row(int log2_row, Use use)
 {
     switch (log2_row) {
 #ifdef LONG_ROW
@@ -342,7 +411,8 @@ template <class Use> static cudaError_t with_row(int log2_row, Use use)
 #else
         case 12: return use(number<12>());
         case 13: return use(number<13>());
-        case 14: return use(number<14>());
+        case HALVES_ROW:
+            if constexpr (HALVES) return use(number<HALVES_ROW>());
 #endif
         default: return cudaSuccess;
     }
@@ -374,7 +444,8 @@ cudaError_t long_split_launch(const struct fused_device *device, struct long_siz
 {
     return with_columns(size, a->n + b->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        const auto kernel = is_half(a->rows, b->rows) ? split_kernel<LOG_R, true> : split_kernel<LOG_R, false>;
+        const bool is_general = is_half(a->rows, b->rows) || is_listed(*a) || is_listed(*b);
+        const auto kernel = is_general ? split_kernel<LOG_R, true> : split_kernel<LOG_R, false>;
         return launch_early(device->is_early, kernel, grid, threads, column_team<LOG_R>::BYTES, stream, *a, a_data, *b,
                             b_data, scratch, 1 << size.log2_row);
     });
@@ -386,7 +457,8 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
 {
     return with_columns(size, units->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        const auto kernel = is_half(units->rows) ? join_kernel<LOG_R, true> : join_kernel<LOG_R, false>;
+        const bool is_general = is_half(units->rows) || is_listed(*units);
+        const auto kernel = is_general ? join_kernel<LOG_R, true> : join_kernel<LOG_R, false>;
         return launch_early(device->is_early, kernel, grid, threads, column_team<LOG_R>::BYTES, stream, *units, *output,
                             scratch, stride, data, 1 << size.log2_row);
     });
@@ -401,8 +473,7 @@ template <class S> static int teams_at_once(const struct fused_device *device)
 int long_rows_at_once(const struct fused_device *device, int log2_row)
 {
     int n = 0;
-    if (log2_row < LONG_ROW_MIN || log2_row > LONG_ROW_MAX) return 0;
-    with_row(log2_row, [&](auto size) {
+    with_row<true>(log2_row, [&](auto size) {
         constexpr int LOG_N = decltype(size)::value;
         n = teams_at_once<row_size<LOG_N>>(device);
         return cudaSuccess;
@@ -419,15 +490,23 @@ cudaError_t long_load(const struct fused_device *device)
             return shared_allow(device, column_team<LOG_R>::BYTES, split_kernel<LOG_R, false>,
                                 split_kernel<LOG_R, true>, join_kernel<LOG_R, false>, join_kernel<LOG_R, true>);
         });
-    for (int log2_row = LONG_ROW_MIN; log2_row <= LONG_ROW_MAX && !status; log2_row++)
-        status = with_row(log2_row, [&](auto size) {
+    for (int log2_row = LONG_ROW_MIN; log2_row <= HALVES_ROW && !status; log2_row++)
+        status = with_row<true>(log2_row, [&](auto size) {
             constexpr int LOG_N = decltype(size)::value;
-            const cudaError_t allowed = shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>,
-                                                     rows_kernel<LOG_N, LONG_CONVOLVE>);
-            return allowed ? allowed
-                           : shared_allow(device, row_size<LOG_N>::BYTES, gradient_rows_kernel<LOG_N>);
+            cudaError_t allowed = shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>);
+            if constexpr (LOG_N <= LONG_ROW_MAX) {
+                if (!allowed) allowed = shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_CONVOLVE>);
+                if (!allowed) allowed = shared_allow(device, row_size<LOG_N>::BYTES, gradient_rows_kernel<LOG_N>);
+            }
+            return allowed;
         });
+    if (!status) status = shared_allow(device, both_size<LONG_BOTH_ROW>::BYTES, both_rows_kernel<LONG_BOTH_ROW>);
     return status;
+}
+
+int long_both_rows_at_once(const struct fused_device *device)
+{
+    return teams_at_once<both_size<LONG_BOTH_ROW>>(device);
 }
 
 /* The grid for each row of n windows or sums; sets how many of them a block computes. */
@@ -441,13 +520,14 @@ template <class S> static dim3 rows_grid(const struct fused_device *device, int 
 cudaError_t long_rows_launch(const struct fused_device *device, struct long_size size, const struct long_rows *p,
                              cudaStream_t stream)
 {
-    return with_row(size.log2_row, [&](auto row) {
+    return with_row<true>(size.log2_row, [&](auto row) {
         constexpr int LOG_N = decltype(row)::value;
         using S = row_size<LOG_N>;
         int of_block;
         const dim3 grid = rows_grid<S>(device, p->n, size.log2_r, &of_block);
-        const auto kernel =
-            p->op == LONG_FORWARD ? rows_kernel<LOG_N, LONG_FORWARD> : rows_kernel<LOG_N, LONG_CONVOLVE>;
+        auto kernel = rows_kernel<LOG_N, LONG_FORWARD>;
+        if constexpr (LOG_N <= LONG_ROW_MAX)
+            if (p->op == LONG_CONVOLVE) kernel = rows_kernel<LOG_N, LONG_CONVOLVE>;
         return launch_early(device->is_early, kernel, grid, S::T, S::BYTES, stream, *p,
                             p->listed ? *p->listed : long_units{}, size.log2_r, of_block);
     });
@@ -456,7 +536,7 @@ cudaError_t long_rows_launch(const struct fused_device *device, struct long_size
 cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,
                                       const struct long_gradient_rows *p, cudaStream_t stream)
 {
-    return with_row(size.log2_row, [&](auto row) {
+    return with_row<false>(size.log2_row, [&](auto row) {
         constexpr int LOG_N = decltype(row)::value;
         using S = row_size<LOG_N>;
         const int parts = (teams_at_once<S>(device) >> size.log2_r) / p->n_groups; /* of a group, all at once */
@@ -472,4 +552,14 @@ cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct 
         return launch_early(device->is_early, sums_kernel, dim3((unsigned)points / 256, (unsigned)p->n_groups), 256, 0,
                             stream, *p, sums, points);
     });
+}
+
+cudaError_t long_both_rows_launch(const struct fused_device *device, int log2_r, const struct long_both_rows *p,
+                                  cudaStream_t stream)
+{
+    using S = both_size<LONG_BOTH_ROW>;
+    int of_block;
+    const dim3 grid = rows_grid<S>(device, p->n_groups, log2_r, &of_block);
+    return launch_early(device->is_early, both_rows_kernel<LONG_BOTH_ROW>, grid, S::T, S::BYTES, stream, *p, log2_r,
+                        of_block);
 }

@@ -21,9 +21,10 @@ extern "C" {
 
 /* Tests compile with -DLONG_ROW=7, for short filters. */
 #ifdef LONG_ROW
-enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW };
+enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW, HALVES_ROW = LONG_ROW };
 #else
-enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 14 };    /* log2 N' */
+enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 13 };    /* log2 N' */
+enum { HALVES_ROW = 14 };                         /* that of long_halves */
 #endif
 enum { LONG_MAX_SPLITS = 9 };                     /* max. log2 R */
 enum { LONG_MAX_UNITS = 32767 };                  /* max. windows of a or of b in a launch */
@@ -69,7 +70,7 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
                              const struct long_output *output, const float2 *scratch, int64_t stride, void *data,
                              cudaStream_t stream);
 
-enum long_rows_op { LONG_FORWARD, LONG_CONVOLVE };
+enum long_rows_op { LONG_FORWARD, LONG_CONVOLVE }; /* rows of 2^HALVES_ROW points: LONG_FORWARD only */
 struct long_rows {            /* the rows of n windows, in place */
     int op;                   /* enum long_rows_op */
     int n;
@@ -94,6 +95,19 @@ struct long_gradient_rows {
 cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct long_size size,
                                       const struct long_gradient_rows *p, cudaStream_t stream);
 
+/* Both gradients: the inverse of conj(spectrum of h) times the spectrum of gy replaces the window of gy. The inverse of
+ * the sum, over the windows of a group, of conj(spectrum of x) times the spectrum of gy replaces h. */
+enum { LONG_BOTH_ROW = LONG_ROW_MIN };            /* log2 N' */
+struct long_both_rows {
+    int n_groups, windows;    /* windows: windows of a group */
+    float2 *h;                /* [n_groups][N] */
+    float2 *gy, *x;           /* [n_groups][windows][N] */
+};
+/* The number of rows that the device computes at once; 0: they do not fit. */
+int long_both_rows_at_once(const struct fused_device *device);
+cudaError_t long_both_rows_launch(const struct fused_device *device, int log2_r, const struct long_both_rows *p,
+                                  cudaStream_t stream);
+
 /* Windows of N = 2 N' points without scratch: a team computes both rows of a window, one after the other, from the
  * frames of x, and adds each row's result to the frames of y. Frames of 16 bits are written once: the first row's
  * result stays in `kept` until then. */
@@ -106,8 +120,8 @@ struct long_halves {
     float2 *kept;             /* long_halves_kept() bytes if y has 16 bits */
 };
 cudaError_t long_halves_load(const struct fused_device *device); /* called by long_load */
-/* Is there a kernel for these rows, and do they fit the device? */
-bool long_halves_fit(const struct fused_device *device, int log2_row);
+/* Do rows of 2^HALVES_ROW points fit the device? */
+bool long_halves_fit(const struct fused_device *device);
 /* Bytes of `kept` for n windows. */
 size_t long_halves_kept(const struct fused_device *device, int n);
 /* Convolves all windows. real: the points of a window from N on are outside of x, and are not stored. */

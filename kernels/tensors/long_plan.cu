@@ -23,15 +23,16 @@ static const double launch_cycles = 3000;
 static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* relative to the cycles of the two rows */
 
 /* Chooses the rows of a window of 2^log2_n complex points; log2_row 0: no size fits. */
-static struct long_size size_of(const struct fused_device *device, int log2_n)
+static struct long_size size_of(const struct fused_device *device, int op, int log2_n)
 {
     struct long_size size = {0, 0};
     for (int row = LONG_ROW_MIN; row <= LONG_ROW_MAX; row++) {
         const int r = log2_n - row;
+        if (op == HC_GRADIENTS && (row != LONG_BOTH_ROW || !long_both_rows_at_once(device))) continue;
         if (r < 1 || r > LONG_MAX_SPLITS || !long_rows_at_once(device, row) || !long_columns_fit(device, r)) continue;
         /* On an H100 columns of up to 2^7 points are faster than longer ones: 2^20 points as 2^13 x 2^7 take 0.82 of
-         * the time of 2^10 x 2^10. Rows of 2^13 points run in two blocks a multiprocessor, those of 2^14 in one. */
-        if (size.log2_row && (size.log2_r <= 7 || row == 14)) continue;
+         * the time of 2^10 x 2^10. */
+        if (size.log2_row && size.log2_r <= 7) continue;
         size.log2_row = row;
         size.log2_r = r;
     }
@@ -77,6 +78,14 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
         groups = min_of(min_of(filters, capacity), is_shared ? filters : max_of(1, units / units_of_group));
         if (is_shared && units_of_group > units) return false;
         plan->bytes = plan->kept + (size_t)(groups * bytes);
+    } else if (c->op == HC_GRADIENTS) {
+        /* All windows of some filters. */
+        const int64_t at_once = max_of(1, long_both_rows_at_once(device) >> plan->size.log2_r); /* filters */
+        const int64_t of_group = 2 * units_of_group + 1;                                        /* windows */
+        groups = at_once * max_of(1, CACHED_BYTES / bytes / of_group / at_once);
+        groups = min_of(min_of(groups, filters), min_of(capacity / of_group, LONG_MAX_UNITS / units_of_group));
+        units = groups * units_of_group;
+        plan->bytes = (size_t)((2 * units + groups) * bytes);
     } else if (c->op == HC_GRADIENT_H) {
         units = min_of(busy, filters * units_of_group);
         units = min_of(units, capacity / 2);
@@ -108,11 +117,14 @@ static double point_cycles(const struct tensor_call *c, const struct long_plan *
 {
     const bool gradient_h = c->op == HC_GRADIENT_H;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
-    const double windows = gradient_h ? 2.0 * plan->n_units : (double)plan->n_units + plan->n_groups;
+    const bool is_both = c->op == HC_GRADIENTS;
+    const double windows = (gradient_h || is_both ? 2.0 : 1.0) * plan->n_units + (gradient_h ? 0 : plan->n_groups);
     const double scratch = windows * (double)n * sizeof(float2);
     const double cached = scratch <= MAX_CACHED_BYTES ? cached_bytes_of_cycle : bytes_of_cycle;
     const bool is_half = plan->is_single && c->from + c->y.frames <= n && c->h.frames <= n; /* no point from N on */
     const double pass = (is_half ? 4 : 8) / bytes_of_cycle + 8 / cached, computed = 1.6;
+    if (is_both)
+        return of_filters ? 2 * pass + fmax(16 / cached, computed) : 3 * pass + fmax(24 / cached, 1.5 * computed);
     if (gradient_h) return of_filters ? pass + computed / 2 : 2 * pass + fmax(44 / cached, computed);
     return of_filters ? pass + fmax(16 / cached, computed / 2) : 2 * pass + fmax(24 / cached, computed);
 }
@@ -132,6 +144,13 @@ static double long_cycles(const struct tensor_call *c, const struct fused_device
         const double window = 2 * row * (parts > 1 ? halves_factor_of_parts : halves_factor);
         return window * ceil(units / at_once) + of_filters + 3 * parts * launch_cycles;
     }
+    if (c->op == HC_GRADIENTS) {
+        const double steps = ceil(filters / plan->n_groups), windows = units / filters;
+        const double rounds =
+            ceil((double)((int64_t)plan->n_groups << plan->size.log2_r) / long_both_rows_at_once(device));
+        const double full = n * units * point_cycles(c, plan, false) / device->n_sm + of_filters;
+        return fmax(full, steps * rounds * row * (1.5 * windows + 1)) + steps * 5 * launch_cycles;
+    }
     const double of_groups = gradient_h ? 0 : ceil(filters / plan->n_groups);
     const double launches = parts * (ceil(units / parts / plan->n_units) * 3 + of_groups + 3);
     const double rows = (double)(1 << plan->size.log2_r) * (units * (gradient_h ? 2 : 1) + filters * parts);
@@ -146,13 +165,14 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
     for (int log2_n = LONG_ROW_MIN + 1; log2_n <= LONG_ROW_MAX + LONG_MAX_SPLITS; log2_n++) {
         const int64_t points = (int64_t)2 << log2_n;
         struct long_plan plan = {};
-        plan.size = size_of(device, log2_n);
+        plan.size = size_of(device, c->op, log2_n);
         if (!plan.size.log2_row) continue;
         plan.is_single = holds_row(c, points);
         /* Filters of up to 3/4 of a window stay whole. Longer ones are cut into parts of up to half of a window, which
          * leave the other half for the output. */
         const int64_t parts = plan.is_single || c->h.frames <= points / 4 * 3 ? 1 : ceil_div(c->h.frames, points / 2);
         if (parts > 1 && c->op != HC_GRADIENT_H && type_of_output(c) != HC_FLOAT32) continue; /* no sum in 16 bits */
+        if (parts > 1 && c->op == HC_GRADIENTS) continue;
         plan.taps = ceil_div(c->h.frames, parts);
         plan.hop = plan.is_single ? points : points - plan.taps + 1;
         plan.n_windows = plan.is_single && !c->x.packed ? 1 : windows_in(c, frames, plan.hop);
@@ -170,9 +190,9 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         }
         for (int halves = 0; halves < 2; halves++) {
             if (halves) {
-                if (!long_halves_fit(device, log2_n - 1)) continue;
+                if (c->op == HC_GRADIENTS || log2_n - 1 != HALVES_ROW || !long_halves_fit(device)) continue;
                 plan.is_halves = true;
-                plan.size = long_size{log2_n - 1, 1};
+                plan.size = long_size{HALVES_ROW, 1};
             }
             if (plan.partial > c->limit) continue;
             plan.by_bank = c->has_index && c->op != HC_GRADIENT_H && c->bank.batch <= c->h.batch * c->h.channels;

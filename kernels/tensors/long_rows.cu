@@ -3,6 +3,7 @@
  *   workspace, convolve and gradient x   [spectra of some filters] [some windows]
  *   the same, windows in halves          [spectra of some filters] [kept]
  *   workspace, gradient h                [sum, with is_summed] [some windows of gy] [as many of x]
+ *   workspace, both gradients            [some filters] [windows of gy] [as many of x]
  *   the same, windows in halves          [spectrum of x and sum of the products, for each block] [kept]
  *   gradient h of a bank                 the same, then [filters of some groups] [sums of a chunk of the bank]
  */
@@ -176,6 +177,35 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
     return HC_OK;
 }
 
+static int run_long_gradients(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
+                              const struct long_plan *plan, const struct fused_groups *groups, struct reason *why)
+{
+    cudaStream_t stream = (cudaStream_t)d->stream;
+    const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
+    const struct long_units filters = filters_of(groups, c, plan, 0);
+    struct long_units gh = filters, gx, x = long_units_of(groups, &c->x, plan), gy = long_units_of(groups, &c->y, plan);
+    gh.rows = rows_of(&c->gh);
+    gy.start = -c->from;
+    x.end = plan->hop;
+    x.hop = gy.hop = plan->hop;
+    x.n_windows = gy.n_windows = plan->n_windows;
+    x.units_of_group = gy.units_of_group = rows_of_filter(c) * plan->n_windows;
+    x.n = gy.n = (int)(groups->n * x.units_of_group);
+    gx = x;
+    gx.rows = rows_of(&c->gx);
+    float2 *of_h = (float2 *)d->workspace, *of_gy = of_h + groups->n * n, *of_x = of_gy + gy.n * n;
+    const struct long_both_rows rows = {groups->n, (int)x.units_of_group, of_h, of_gy, of_x};
+    const struct long_output output = {0, 1.0f / (float)n, false};
+    struct long_units none = x;
+    none.n = 0;
+    TRY(long_split_launch(device, plan->size, &filters, d->c, &gy, d->a, of_h, stream), "long gradients");
+    TRY(long_split_launch(device, plan->size, &x, d->b, &none, d->b, of_x, stream), "long gradients");
+    TRY(long_both_rows_launch(device, plan->size.log2_r, &rows, stream), "long gradients");
+    TRY(long_join_launch(device, plan->size, &gx, &output, of_gy, n, d->out, stream), "long gradients");
+    TRY(long_join_launch(device, plan->size, &gh, &output, of_h, n, d->out_h, stream), "long gradients");
+    return HC_OK;
+}
+
 /* Computes the gradient of a bank: a filter for each group of rows, then their sums. */
 static int run_long_bank(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
                          const struct long_plan *plan, struct reason *why)
@@ -217,8 +247,9 @@ int long_run(const struct tensor_call *c, const hc_tensor_data *d, const struct 
     if (plan->n_partial > 0) return run_long_bank(c, d, device, plan, why);
     for (; groups.first < filters; groups.first += groups.n) {
         groups.n = (int)min_of(plan->n_groups, filters - groups.first);
-        PASS(c->op == HC_GRADIENT_H ? run_long_gradient_h(c, d, device, plan, &groups, d->out, why)
-                                    : run_long_convolve(c, d, device, plan, &groups, why));
+        PASS(c->op == HC_GRADIENTS    ? run_long_gradients(c, d, device, plan, &groups, why)
+             : c->op == HC_GRADIENT_H ? run_long_gradient_h(c, d, device, plan, &groups, d->out, why)
+                                      : run_long_convolve(c, d, device, plan, &groups, why));
     }
     return HC_OK;
 }

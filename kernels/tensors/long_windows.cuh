@@ -29,7 +29,10 @@ static __device__ __forceinline__ unit_position divide(const long_units &u, Int 
     return position;
 }
 /* Is the position in the index or the offsets, which the kernel before may write? */
-static __device__ __forceinline__ bool is_listed(const long_units &u) { return u.groups.index || u.groups.offsets; }
+static __host__ __device__ __forceinline__ bool is_listed(const long_units &u)
+{
+    return u.groups.index || u.groups.offsets;
+}
 /* Corrects the position for filters by index and packed sequences. */
 static __device__ void position_list(const long_units &u, int64_t unit, unit_position *position)
 {
@@ -52,6 +55,8 @@ static __device__ void position_list(const long_units &u, int64_t unit, unit_pos
     }
     if (!position->exists) position->spectrum = -1;
 }
+/* LISTED: there may be lists. */
+template <bool LISTED = true>
 static __device__ __forceinline__ unit_position position_of_unit(const long_units &u, unsigned local)
 {
     const int64_t unit = u.first + local;
@@ -60,7 +65,7 @@ static __device__ __forceinline__ unit_position position_of_unit(const long_unit
         position = divide<int64_t>(u, unit, u.units_of_group, u.n_windows);
     else /* the division of 64 bits is slow */
         position = divide(u, (unsigned)unit, (unsigned)u.units_of_group, (unsigned)u.n_windows);
-    if (is_listed(u)) position_list(u, unit, &position);
+    if (LISTED && is_listed(u)) position_list(u, unit, &position);
     return position;
 }
 

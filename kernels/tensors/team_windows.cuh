@@ -106,11 +106,10 @@ static __device__ __forceinline__ void store(void *data, int64_t at, int type, i
     t = again(t);
     half_bits *out = (half_bits *)data + at;
     unsigned pairs[S::E];
+    unrolled<S::E>([&](auto j) { r[j.value] = value(j); });
     with_half(type, [&](auto kind) {
-        unrolled<S::E>([&](auto j) {
-            const float2 z = value(j);
-            pairs[j.value] = narrowed<kind.value>(make_float2(z.x, REAL ? 0.0f : z.y));
-        });
+#pragma unroll
+        for (int j = 0; j < S::E; j++) pairs[j] = narrowed<kind.value>(make_float2(r[j].x, REAL ? 0.0f : r[j].y));
     });
     each([&](int p, auto j, auto is_asked) {
         if (is_asked(p)) out[p] = (half_bits)pairs[j.value];

@@ -108,7 +108,7 @@ static int teams_of_op(int op, const struct fused_device *device, int log2_n)
 /* The cycles of the windows of both gradients relative to those of one: three transforms of a window instead of two. */
 static const double gradients_factor = 1.5;
 
-/* For HC_GRADIENTS, log2_n is 0 if no kernel computes both. */
+/* For HC_GRADIENTS, log2_n is 0 and is_long false if no plan computes both. */
 static int tensor_plan_make(const struct tensor_call *c, const struct fused_device *device, struct tensor_plan *plan,
                             struct reason *why)
 {
@@ -142,14 +142,13 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
         plan->n_windows = windows;
     }
     plan->cycles = best;
-    if (c->op == HC_GRADIENTS && !plan->log2_n) return HC_OK;
-    if (c->op != HC_GRADIENTS && long_plan_make(c, device, &plan->longer) &&
-        (!plan->log2_n || plan->longer.cycles < best)) {
+    if (long_plan_make(c, device, &plan->longer) && (!plan->log2_n || plan->longer.cycles < best)) {
         plan->is_long = true;
         plan->bytes = plan->longer.bytes;
         plan->cycles = plan->longer.cycles;
         return HC_OK;
     }
+    if (c->op == HC_GRADIENTS && !plan->log2_n) return HC_OK;
     if (!plan->log2_n && c->op == HC_GRADIENT_H && c->has_index && c->h.type != HC_FLOAT32)
         return fail(HC_EUNSUPPORTED, why,
                     "cuda: the gradient of a bank of %lld taps in 16 bits needs too much memory; use float32 for h",
@@ -214,7 +213,10 @@ static int tensor_plans_make(const struct tensor_call *c, const struct fused_dev
     plans->is_pair = true;
     if (c->has_index || c->x.packed) return HC_OK;
     PASS(tensor_plan_make(c, device, &both, why));
-    plans->is_pair = !both.log2_n || both.cycles > plans->first.cycles + plans->gradient_h.cycles;
+    /* Steps through device memory take longer than estimated, windows in halves do not. */
+    const double margin = both.is_long && plans->first.is_long && plans->first.longer.is_halves ? 1.3 : 1;
+    plans->is_pair =
+        (!both.log2_n && !both.is_long) || both.cycles * margin > plans->first.cycles + plans->gradient_h.cycles;
     if (!plans->is_pair) plans->first = both;
     return HC_OK;
 }

@@ -317,7 +317,7 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     if (config.block > 0) costs_measure_once(backend_find("cpu"));
     error = backend_choose(&config, &e->backend, &device, REASON(why, cap));
     if (error) goto fail;
-    e->backend = backend_resident_or(e->backend, &config);
+    e->backend = backend_resident_or(e->backend, device, &config);
     e->config = config;
     e->config.backend = NULL; /* the string is the caller's */
     e->count_to = INT64_MAX;
@@ -326,7 +326,7 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     e->samples = samples_choose();
     e->forks = fork_count();
     pthread_mutex_init(&e->masks_lock, NULL);
-    if (e->backend == &backend_resident && !strstr(config.backend, ":resident"))
+    if (e->backend == &backend_resident && !backend_must_be_resident(&config))
         error = open_resident_or_launched(e, device, REASON(why, cap));
     else
         error = open_on(e, device, REASON(why, cap));

@@ -93,8 +93,9 @@ static int job_split(struct resident_job *job, const struct plan_costs *costs, c
     int n_sm;
     TRY(resident_load(&shared_max), "loading the resident kernel");
     PASS(live_sm_count(device, &n_sm, why));
-    const int max_workers = n_sm / 2 < MAX_RESIDENT_WORKERS ? n_sm / 2 : MAX_RESIDENT_WORKERS; /* of two generations */
-    const struct resident_split split = resident_split_choose(costs, head, max_workers, (double)shared_max);
+    if (n_sm < 2) return fail(HC_EUNSUPPORTED, why, "the GPU has one multiprocessor");
+    const struct resident_split split =
+        resident_split_choose(costs, head, resident_max_workers(n_sm), (double)shared_max);
     if (split.n_parts == 0) return fail(HC_EUNSUPPORTED, why, "too large for a resident kernel");
     job->n_in = head->n_in;
     job->n_out = head->n_out;
@@ -164,6 +165,15 @@ const char *resident_head_refusal(int device)
     if (mps) return "MPS shares the GPU";
     if (blocking && *blocking && strcmp(blocking, "0") != 0) return "CUDA_LAUNCH_BLOCKING is set";
     return is_traced() ? "a debugger traces this process" : NULL;
+}
+
+void resident_head_limit(int device, struct plan_costs *costs)
+{
+    int n_sm, bytes;
+    if (live_sm_count(device, &n_sm, NULL) == HC_OK) costs->max_workers = resident_max_workers(n_sm);
+    if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess)
+        costs->worker_bytes = bytes;
+    cudaGetLastError(); /* the device may be absent */
 }
 
 static int head_open(struct head *h, const hc_config *config, const struct plan *plan, struct reason *why)

@@ -8,14 +8,13 @@
 
 #include "dsp/base/await.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    YIELD_US = 1000000, /* a longer wait gives the processor to others                                          */
-    CLOSE_US = 100000   /* a late block may take so long before an engine closes                                */
+    PATIENT_US = 1000000, /* a longer wait has no deadline: its thread does not play audio                        */
+    CLOSE_US = 100000     /* a late block may take so long before an engine closes                                */
 };
 
 struct head {
@@ -36,40 +35,64 @@ struct head_mask {
 
 /* ---- requests and answers ---------------------------------------------------------------------------------------- */
 
-/* Has every group answered this request? Its first word is that of frame 0 of its first output. */
-static bool is_answered(const struct head *h, uint32_t number)
+/* Loads a word of an answer. false: it is not that of this request, or of a later one, yet. */
+static inline bool word_read(const struct resident_word *from, uint32_t number, uint32_t *value)
 {
-    const struct resident_job *job = h->job;
-    for (int g = 0; g < job->n_groups; g++) {
-        const struct resident_word *word = job->answer + (size_t)resident_first_out(job, g) * job->block;
-        if ((int32_t)(__atomic_load_n(&word->number, __ATOMIC_ACQUIRE) - number) < 0) return false;
-    }
-    return true;
+    const uint64_t word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
+    *value = (uint32_t)word;
+    return (int32_t)((uint32_t)(word >> 32) - number) >= 0;
 }
 
 /* A step of a loop that waits. Without a deadline it keeps the kernel on the GPU, and gives the processor to others.
  * HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
-static int wait_step(const struct head *h, int64_t until_us, struct reason *why)
+static int wait_step(const struct head *h, int64_t *since_us, int64_t until_us, struct reason *why)
 {
     const char *lost = resident_lost(h->service);
     if (lost) return fail(HC_EDEVICE, why, "%s", lost);
     const int64_t us = now_us();
-    if (until_us - us > YIELD_US) {
+    if (until_us - us > PATIENT_US) {
         resident_posted(h->service, us);
-        sched_yield();
+        await_pause(since_us);
     }
     return us > until_us ? HC_LATE : HC_OK;
 }
 
-/* Waits until every group has answered. HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
-static int answer_await(const struct head *h, uint32_t number, int64_t until_us, struct reason *why)
+/* Waits for a word. HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
+static inline int word_await(const struct head *h, const struct resident_word *from, uint32_t number, uint32_t *value,
+                             int64_t until_us, struct reason *why)
 {
-    for (unsigned spins = 1; !is_answered(h, number); spins++) {
-        const int rc = spins % 64 == 0 ? wait_step(h, until_us, why) : HC_OK;
+    int64_t since_us = 0;
+    for (unsigned spins = 1; !word_read(from, number, value); spins++) {
+        const int rc = spins % 64 == 0 ? wait_step(h, &since_us, until_us, why) : HC_OK;
         if (rc != HC_OK) return rc;
         cpu_relax();
     }
     return HC_OK;
+}
+
+/* Returns the first word of a group's answer: that of frame 0 of its first output. */
+static const struct resident_word *answer_of(const struct resident_job *job, int group)
+{
+    return job->answer + (size_t)resident_first_out(job, group) * job->block;
+}
+
+/* Has every group answered this request? */
+static bool is_answered(const struct head *h, uint32_t number)
+{
+    uint32_t value;
+    for (int g = 0; g < h->job->n_groups; g++)
+        if (!word_read(answer_of(h->job, g), number, &value)) return false;
+    return true;
+}
+
+/* Waits until every group has answered. Fails as word_await. */
+static int answer_await(const struct head *h, uint32_t number, int64_t until_us, struct reason *why)
+{
+    uint32_t value;
+    int rc = HC_OK;
+    for (int g = 0; g < h->job->n_groups && rc == HC_OK; g++)
+        rc = word_await(h, answer_of(h->job, g), number, &value, until_us, why);
+    return rc;
 }
 
 static void word_write(struct resident_word *to, uint32_t value, uint32_t number)
@@ -350,16 +373,11 @@ static void request_write(const struct head *h, const struct rows *rows, int n, 
 /* Reads an output, word by word as they come. */
 static int answer_read(const struct head *h, int out, float *y, int n, int64_t until_us, struct reason *why)
 {
-    const uint64_t *from = (const uint64_t *)(const void *)(h->job->answer + (size_t)out * h->job->block);
+    const struct resident_word *from = h->job->answer + (size_t)out * h->job->block;
     for (int i = 0; i < n; i++) {
-        uint64_t word = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
-        for (unsigned spins = 1; (uint32_t)(word >> 32) != h->number; spins++) {
-            const int rc = spins % 64 == 0 ? wait_step(h, until_us, why) : HC_OK;
-            if (rc != HC_OK) return rc;
-            cpu_relax();
-            word = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
-        }
-        const uint32_t bits = (uint32_t)word;
+        uint32_t bits;
+        const int rc = word_await(h, from + i, h->number, &bits, until_us, why);
+        if (rc != HC_OK) return rc;
         memcpy(y + i, &bits, sizeof bits);
     }
     return HC_OK;
@@ -372,8 +390,9 @@ int resident_head_play(void *state, const struct rows *rows, int n, const struct
     if (rc == HC_OK) {
         h->number++;
         request_write(h, rows, n, fade);
-        resident_posted(h->service, now_us());
-        resident_lead(h->service);
+        const int64_t us = now_us();
+        resident_posted(h->service, us);
+        if (rows->until_us - us <= PATIENT_US) resident_lead(h->service);
     }
     h->at += (uint32_t)n; /* the workers replace skipped frames by silence */
     for (int out = 0; out < h->job->n_out && rc == HC_OK; out++)
@@ -397,6 +416,6 @@ int resident_head_reset(void *state, struct reason *why)
     h->number++;
     request_write(h, NULL, 1, &silence);
     rc = answer_await(h, h->number, AWAIT_FOREVER, why);
-    h->at += (uint32_t)(h->job->history + h->job->room); /* a multiple of 4, as a block should begin */
+    h->at += (uint32_t)(h->job->history + h->job->room);
     return rc;
 }

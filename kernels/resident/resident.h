@@ -148,7 +148,8 @@ int resident_workers_per_sm(size_t shared_bytes);
 struct resident_service;
 
 /* Enters a job, with job->n_workers set, and starts the service if it is the first one. Returns when a generation
- * that was launched after this call has started. HC_EUNSUPPORTED: the GPU cannot serve it; `why` says why. [setup] */
+ * that was launched after this call has started. HC_EUNSUPPORTED: the GPU cannot serve it; `why` says why. *service is
+ * NULL if the job is not entered; else the caller calls resident_leave, even after an error. [setup] */
 int resident_enter(int device, struct resident_job *job, struct resident_service **service, struct reason *why);
 /* Takes a job out: generations that are launched from now on do not see it. Then the owner posts a request of 0 frames,
  * and calls resident_follow. [setup] */
@@ -157,7 +158,8 @@ void resident_leave(struct resident_service *service, struct resident_job *job);
 void resident_follow(struct resident_service *service, cudaStream_t stream);
 /* Reports a request: the kernel stays, or comes back. [rt] */
 void resident_posted(struct resident_service *service, int64_t now_us);
-/* Lets the manager have the priority right below the calling audio thread's. [rt] */
+/* Lets the manager have the priority right below the calling audio thread's. Of several audio threads, the one that
+ * called last counts. [rt] */
 void resident_lead(struct resident_service *service);
 /* Returns the reason why the device is lost; NULL: it works. [rt] */
 const char *resident_lost(const struct resident_service *service);

@@ -1,5 +1,5 @@
 /* words - loads and stores of words {value, number} that the host or another multiprocessor writes meanwhile, and the
- * time. All in PTX. */
+ * time, in PTX; and seats, by CUDA's atomics. */
 #ifndef HALOCONV_WORDS_CUH
 #define HALOCONV_WORDS_CUH
 

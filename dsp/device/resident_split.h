@@ -39,7 +39,7 @@ static inline int resident_round_up(int n, int unit)
 }
 
 /* Frames behind the history that a block may touch: it begins at any of 4 frames. */
-static inline int resident_room(int block)
+static inline int resident_block_span(int block)
 {
     return resident_round_up(block + 3, RESIDENT_FRAMES);
 }
@@ -47,8 +47,8 @@ static inline int resident_room(int block)
 /* Floats of an input in shared memory. */
 static inline int resident_row(int history, int block)
 {
-    const int room = resident_room(block);
-    return history + (room < RESIDENT_ROOM ? RESIDENT_ROOM : room);
+    const int span = resident_block_span(block);
+    return history + (span < RESIDENT_ROOM ? RESIDENT_ROOM : span);
 }
 
 /* Returns the max. workers of an engine on n_sm multiprocessors, which two generations share for a moment. */

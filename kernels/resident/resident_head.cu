@@ -103,7 +103,7 @@ static void word_write(struct resident_word *to, uint32_t value, uint32_t number
 
 static struct resident_word *request_at(const struct head *h)
 {
-    return h->job->request + (size_t)(h->number % RESIDENT_SLOTS) * h->job->request_words;
+    return h->job->request + (size_t)(h->number % RESIDENT_RING) * h->job->request_words;
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ static int job_split(struct resident_job *job, const struct plan_costs *costs, c
     job->block = head->block;
     job->history = resident_round_up(head->max_taps, 4);
     job->row = resident_row(job->history, job->block);
-    job->room = resident_room(job->block);
+    job->block_span = resident_block_span(job->block);
     job->sums_at = split.ins * job->row;
     job->views_at = job->sums_at + resident_round_up(split.n_parts * split.outs * job->block, 4);
     job->n_groups = split.n_groups;
@@ -149,14 +149,14 @@ static int job_split(struct resident_job *job, const struct plan_costs *costs, c
 static size_t memory_cut(struct resident_job *job, void *base)
 {
     const size_t history = (size_t)job->n_workers * job->ins * job->history * sizeof(float);
-    const size_t sums = (size_t)job->n_workers * RESIDENT_SLOTS * job->outs * job->block;
+    const size_t sums = (size_t)job->n_workers * RESIDENT_RING * job->outs * job->block;
     size_t used = 0;
     job->histories = (float *)device_cut(base, &used, history);
-    job->numbers = (uint32_t *)device_cut(base, &used, job->n_workers * RESIDENT_SAVED * sizeof(uint32_t));
+    job->checkpoints = (uint32_t *)device_cut(base, &used, job->n_workers * CHECKPOINT_WORDS * sizeof(uint32_t));
     job->copy = job->sums = NULL;
     if (job->n_workers > 1)
         job->copy = (struct resident_word *)device_cut(
-            base, &used, RESIDENT_SLOTS * (size_t)job->request_words * sizeof(struct resident_word));
+            base, &used, RESIDENT_RING * (size_t)job->request_words * sizeof(struct resident_word));
     if (job->n_parts > 1)
         job->sums = (struct resident_word *)device_cut(base, &used, sums * sizeof(struct resident_word));
     return used;
@@ -210,7 +210,7 @@ static int head_open(struct head *h, const hc_config *config, const struct plan 
     PASS(job_split(job, &plan->costs, &head, h->device, why));
     PASS(live_stream_make(&h->setup, false, why));
     const size_t word = sizeof(struct resident_word);
-    PASS(device_alloc_host((void **)&job->request, RESIDENT_SLOTS * (size_t)job->request_words * word, why));
+    PASS(device_alloc_host((void **)&job->request, RESIDENT_RING * (size_t)job->request_words * word, why));
     PASS(device_alloc_host((void **)&job->answer, (size_t)job->n_out * job->block * word, why));
     const size_t bytes = memory_cut(job, NULL);
     PASS(device_alloc(&h->memory, bytes, "the engine", why));
@@ -227,7 +227,7 @@ void resident_head_close(void *state)
     cudaSetDevice(h->device);
     if (h->service) {
         resident_leave(h->service, h->job);
-        if (answer_await(h, h->number + 1 - RESIDENT_SLOTS, now_us() + CLOSE_US, NULL) == HC_OK) {
+        if (answer_await(h, h->number + 1 - RESIDENT_RING, now_us() + CLOSE_US, NULL) == HC_OK) {
             h->number++;
             word_write(request_at(h) + HEADER_N, 0, h->number);
         }
@@ -386,7 +386,7 @@ static int answer_read(const struct head *h, int out, float *y, int n, int64_t u
 int resident_head_play(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why)
 {
     struct head *h = (struct head *)state;
-    int rc = answer_await(h, h->number + 1 - RESIDENT_SLOTS, rows->until_us, why); /* the slot is free */
+    int rc = answer_await(h, h->number + 1 - RESIDENT_RING, rows->until_us, why); /* its ring entry is free */
     if (rc == HC_OK) {
         h->number++;
         request_write(h, rows, n, fade);
@@ -416,6 +416,6 @@ int resident_head_reset(void *state, struct reason *why)
     h->number++;
     request_write(h, NULL, 1, &silence);
     rc = answer_await(h, h->number, AWAIT_FOREVER, why);
-    h->at += (uint32_t)(h->job->history + h->job->room);
+    h->at += (uint32_t)(h->job->history + h->job->block_span);
     return rc;
 }

@@ -51,7 +51,7 @@ struct resident_service {
     sem_t wake;
     int ends; /* atomic                                                                               */
     int n_jobs, n_seats;         /* n_seats: up to the last one in use                                           */
-    struct resident_job **jobs;  /* [RESIDENT_SEATS], pinned                                                     */
+    struct resident_job *jobs[RESIDENT_SEATS];
     struct resident_seat *seats; /* device                                                                       */
     uint32_t *started;           /* pinned                                                                       */
     cudaStream_t streams[2];     /* generation g is in stream g % 2                                              */
@@ -121,7 +121,6 @@ static bool generation_launch(struct resident_service *s, bool on_demand)
     }
     if (query != cudaSuccess) return service_fail(s, query, "the resident kernel"), true;
     struct resident_launch launch = {};
-    launch.jobs = s->jobs;
     launch.seats = s->seats;
     launch.started = s->started;
     launch.stalls = s->stalls;
@@ -131,8 +130,9 @@ static bool generation_launch(struct resident_service *s, bool on_demand)
     launch.n_seats = s->n_seats;
     launch.generation = ++s->generation;
     for (int i = 0; i < s->n_seats; i++) {
-        const size_t bytes = s->jobs[i] ? s->jobs[i]->shared_bytes : 0;
-        if (bytes > launch.shared_bytes) launch.shared_bytes = bytes;
+        if (!s->jobs[i]) continue;
+        launch.jobs[i] = s->jobs[i]->on_device;
+        if (s->jobs[i]->shared_bytes > launch.shared_bytes) launch.shared_bytes = s->jobs[i]->shared_bytes;
     }
     const cudaError_t e = resident_start(&launch, stream);
     s->launched_us = now_us();
@@ -305,7 +305,6 @@ static void service_free(struct resident_service *s)
         if (s->streams[i]) cudaStreamSynchronize(s->streams[i]), cudaStreamDestroy(s->streams[i]);
     if (s->setup) cudaStreamDestroy(s->setup);
     device_free(s->seats);
-    device_free_host(s->jobs);
     device_free_host(s->started);
     device_free_host(s->stalls);
     cudaGetLastError();
@@ -319,7 +318,6 @@ static int service_make(struct resident_service *s, struct reason *why)
     PASS(device_use(s->device, why));
     PASS(live_sm_count(s->device, &s->n_sm, why));
     TRY(resident_load(&s->shared_max), "loading the resident kernel");
-    PASS(device_alloc_host((void **)&s->jobs, RESIDENT_SEATS * sizeof *s->jobs, why));
     PASS(device_alloc_host((void **)&s->started, sizeof *s->started, why));
     PASS(device_alloc_host((void **)&s->stalls, RESIDENT_SEATS * sizeof *s->stalls, why));
     for (int i = 0; i < 2; i++) PASS(live_stream_make(&s->streams[i], true, why));
@@ -361,13 +359,16 @@ static bool would_fit(const struct resident_service *s, const struct resident_jo
     return bytes <= s->shared_max && n <= resident_workers_per_sm(bytes) * (s->n_sm / 2);
 }
 
+/* [lock] */
 static int job_enter(struct resident_service *s, struct resident_job *job, struct reason *why)
 {
     job->shared_bytes = resident_shared_bytes(job);
     job->first_seat = seats_find(s, job->n_workers);
     if (job->first_seat < 0 || !would_fit(s, job))
         return fail(HC_EUNSUPPORTED, why, "the resident kernel has no multiprocessors left for this head");
-    for (int i = 0; i < job->n_workers; i++) __atomic_store_n(&s->jobs[job->first_seat + i], job, __ATOMIC_RELEASE);
+    TRY(cudaMemcpyAsync(job->on_device, job, sizeof *job, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync");
+    TRY(device_wait(s->setup), "copying a job");
+    for (int i = 0; i < job->n_workers; i++) s->jobs[job->first_seat + i] = job;
     if (job->first_seat + job->n_workers > s->n_seats) s->n_seats = job->first_seat + job->n_workers;
     s->n_jobs++;
     __atomic_store_n(&s->posted_us, now_us(), __ATOMIC_SEQ_CST);
@@ -424,8 +425,7 @@ int resident_enter(int device, struct resident_job *job, struct resident_service
 void resident_leave(struct resident_service *s, struct resident_job *job)
 {
     pthread_mutex_lock(&s->lock);
-    for (int i = 0; i < job->n_workers; i++)
-        __atomic_store_n(&s->jobs[job->first_seat + i], (struct resident_job *)NULL, __ATOMIC_RELEASE);
+    for (int i = 0; i < job->n_workers; i++) s->jobs[job->first_seat + i] = NULL;
     while (s->n_seats > 0 && !s->jobs[s->n_seats - 1]) s->n_seats--;
     s->n_jobs--;
     pthread_mutex_unlock(&s->lock);

@@ -14,8 +14,8 @@
  *             no word of the answer before it has all sums. If it leaves earlier, its successor begins the block again
  *   seat      a worker's index in the grid, the same in all generations. A launch contains the table of their jobs: a
  *             worker that started would read it from host memory behind the polls of the others, and delay them
- *   generation  a launch of the kernel. Every 5 ms (50 ms with many workers) the next one starts beside it, and each
- *             worker hands its seat over right after an answer. cudaDeviceSynchronize therefore waits for at most two
+ *   generation  a launch of the kernel. Every 5 ms the next one starts beside it, and each worker hands its seat over
+ *             right after an answer. cudaDeviceSynchronize therefore waits for at most two
  *             generations, and no run-time limit of a kernel is reached. While cudaFree waits, it holds the driver's
  *             lock, and the next generation cannot start. A worker then leaves 10 ms after its time, so that cudaFree
  *             returns. Requests stay in memory until the next generation

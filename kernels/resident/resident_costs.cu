@@ -2,11 +2,12 @@
  * median time of blocks of one input:
  *
  *   cost          outputs (a worker each), taps, frames
- *   word_ns       1, few, 2048  less   1, few, 1        up to 512 words travel at once
  *   call_ns       1, few, 1     less   its words
  *   mac_ns        1, near, 256  less   call, words      near: taps that fit in shared memory beside the history
  *   far_mac_ns    1, far, 64    less   call, words      far: taps that do not
  *   hop_ns        2, few, 1     less   call, words
+ *
+ * word_ns stays as built in: hundreds of words travel at once, and a block that has more moves its history each time.
  */
 #include "resident_head.h"
 
@@ -20,8 +21,7 @@
 #include <string.h>
 
 enum {
-    BLOCK = 2048,
-    NEAR_BLOCK = 256,
+    BLOCK = 256,
     FAR_BLOCK = 64,
     MAX_OUT = 2,
     FEW_TAPS = 4,
@@ -101,14 +101,12 @@ static int mask_time(const struct head_bench *b, int n_taps, int n, double *ns, 
 /* One worker: a response, whose taps fit in shared memory beside the history or not. */
 static int one_measure(struct head_bench *b, struct plan_costs *costs, int near_taps, int far_taps, struct reason *why)
 {
-    double few, near, far, frame;
-    PASS(mask_time(b, FEW_TAPS, BLOCK, &few, why));
-    PASS(mask_time(b, near_taps, NEAR_BLOCK, &near, why));
+    double near, far, frame;
+    PASS(mask_time(b, near_taps, BLOCK, &near, why));
     PASS(mask_time(b, far_taps, FAR_BLOCK, &far, why));
     PASS(mask_time(b, FEW_TAPS, 1, &frame, why)); /* the last one: later blocks begin between two units */
-    costs->word_ns = (few - frame) / (2 * (BLOCK - 1));
     costs->call_ns = frame - 2 * costs->word_ns;
-    costs->mac_ns = (near - costs->call_ns - 2 * costs->word_ns * NEAR_BLOCK) / ((double)near_taps * NEAR_BLOCK);
+    costs->mac_ns = (near - costs->call_ns - 2 * costs->word_ns * BLOCK) / ((double)near_taps * BLOCK);
     costs->far_mac_ns = (far - costs->call_ns - 2 * costs->word_ns * FAR_BLOCK) / ((double)far_taps * FAR_BLOCK);
     const char *mode = resident_head_mode(b->head);
     return strcmp(mode, "resident") == 0 ? HC_OK : fail(HC_EUNSUPPORTED, why, "%s", mode);
@@ -130,7 +128,7 @@ int resident_costs_measure(int device, struct plan_costs *costs, struct reason *
     size_t shared_max = 0;
     TRY(cudaSetDevice(device), "cudaSetDevice(%d)", device);
     TRY(resident_load(&shared_max), "loading the resident kernel");
-    const int floats = (int)(shared_max / sizeof(float)), far_taps = floats / 2, near_taps = floats / 10;
+    const int floats = (int)(shared_max / sizeof(float)), far_taps = floats / 10 * 7, near_taps = floats / 5;
     int error = bench_open(&one, costs, device, 1, far_taps, why);
     if (!error) error = one_measure(&one, &found, near_taps, far_taps, why);
     resident_head_close(one.head);

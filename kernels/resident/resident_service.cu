@@ -19,17 +19,14 @@
 enum {
     DEVICES = 64,
     GENERATION_US = 5000, /* between two launches                                                               */
-    LARGE_SEATS = 16,     /* with more workers, a hand-over makes a block up to 1 ms late now and then, and the time
-                             between two launches is LARGE_GENERATION_US                                         */
-    LARGE_GENERATION_US = 50000,
-    LEAVE_US = 10000,    /* a worker leaves so long after the time of the next launch, even if no next one has come:
+    LEAVE_US = 10000,     /* a worker leaves so long after the time of the next launch, even if no next one has come:
                              cudaFree, of others, waits until then. The manager may oversleep so long            */
-    HAND_OVER_US = 2500, /* without a block for so long, a worker hands over before one                        */
-    PAUSE_US = 2000,     /* between two looks of the manager                                                   */
-    IDLE_US = 2000000,   /* without a block of any engine for so long, the kernel leaves                       */
-    END_S = 1,           /* see end_time                                                                       */
-    ENTER_MS = 2000,     /* in this time a generation must have served a new job                               */
-    ON_DEMAND_US = 50    /* so long the workers of a generation on demand wait for their first worker          */
+    HAND_OVER_US = 2500,  /* without a block for so long, a worker hands over before one                        */
+    PAUSE_US = 2000,      /* between two looks of the manager                                                   */
+    IDLE_US = 2000000,    /* without a block of any engine for so long, the kernel leaves                       */
+    END_S = 1,            /* see end_time                                                                       */
+    ENTER_MS = 2000,      /* in this time a generation must have served a new job                               */
+    ON_DEMAND_US = 50     /* so long the workers of a generation on demand wait for their first worker          */
 };
 
 /* Another process on the GPU. Beside it the kernel is launched on demand. Then a probe, a generation that stays for
@@ -103,12 +100,6 @@ static void service_fail(struct resident_service *s, cudaError_t e, const char *
     service_lose(s, text);
 }
 
-/* [lock] */
-static int64_t generation_us(const struct resident_service *s)
-{
-    return s->n_seats > LARGE_SEATS ? LARGE_GENERATION_US : GENERATION_US;
-}
-
 /* Launches the next generation. false: the one before the last still runs. [lock] */
 static bool generation_launch(struct resident_service *s, bool on_demand)
 {
@@ -126,7 +117,7 @@ static bool generation_launch(struct resident_service *s, bool on_demand)
     launch.stalls = s->stalls;
     launch.on_demand = on_demand;
     launch.idle_ns = (on_demand ? ON_DEMAND_US : HAND_OVER_US) * 1000ull;
-    launch.max_ns = (generation_us(s) + LEAVE_US) * 1000ull;
+    launch.max_ns = (GENERATION_US + LEAVE_US) * 1000ull;
     launch.n_seats = s->n_seats;
     launch.generation = ++s->generation;
     for (int i = 0; i < s->n_seats; i++) {
@@ -190,7 +181,7 @@ static void resident_step(struct resident_service *s)
 {
     const int64_t us = now_us();
     pthread_mutex_lock(&s->lock);
-    if (us - s->launched_us >= generation_us(s)) generation_launch(s, false);
+    if (us - s->launched_us >= GENERATION_US) generation_launch(s, false);
     idle_check(s);
     pthread_mutex_unlock(&s->lock);
     if (us - s->window_us > STALL_WINDOW_US) s->window_us = us, s->n_stalled = 0;

@@ -209,7 +209,7 @@ static cudaError_t pool_alloc(void **p, size_t bytes, cudaMemPool_t pool, const 
 static void pool_free(void *p, cudaMemPool_t pool, const struct memory_pools *to)
 {
     cudaFreeAsync(p, to->stream);
-    if (device_wait(to->stream) == cudaSuccess) cudaMemPoolTrimTo(pool, 0);
+    if (device_wait(to->stream) == cudaSuccess && device_wait(to->behind) == cudaSuccess) cudaMemPoolTrimTo(pool, 0);
 }
 
 int device_alloc(void **p, size_t bytes, const char *what, struct reason *why)

@@ -12,9 +12,10 @@
  *   group     the workers of the same outputs, a part of the inputs each (dsp/device/resident_split.h). The others send
  *             their sums as words in device memory to the first one, which adds them up and answers. The first one sends
  *             no word of the answer before it has all sums. If it leaves earlier, its successor begins the block again
- *   seat      a worker's index in the grid, the same in all generations
- *   generation  a launch of the kernel. Every 5 ms (50 ms with many workers) the next one starts beside it, and each
- *             worker hands its seat over right after an answer. cudaDeviceSynchronize therefore waits for at most two
+ *   seat      a worker's index in the grid, the same in all generations. A launch contains the table of their jobs: a
+ *             worker that started would read it from host memory behind the polls of the others, and delay them
+ *   generation  a launch of the kernel. Every 5 ms the next one starts beside it, and each worker hands its seat over
+ *             right after an answer. cudaDeviceSynchronize therefore waits for at most two
  *             generations, and no run-time limit of a kernel is reached. While cudaFree waits, it holds the driver's
  *             lock, and the next generation cannot start. A worker then leaves 10 ms after its time, so that cudaFree
  *             returns. Requests stay in memory until the next generation
@@ -88,8 +89,9 @@ RESIDENT_INLINE struct resident_tables resident_tables_at(int at, int n_rows, in
     return {at, in_of, in_of + (n_cells + 3) / 4 * 4};
 }
 
-struct resident_job {            /* what the workers of an engine need; in pinned host memory, constant               */
-    struct resident_word *request; /* [RESIDENT_RING][request_words], pinned host memory                             */
+struct resident_job {            /* what the workers of an engine need; constant                                      */
+    struct resident_job *on_device; /* this struct in device memory, from resident_enter on                           */
+    struct resident_word *request; /* [RESIDENT_RING][request_words], pinned host memory                              */
     struct resident_word *copy;  /* the same in device memory; NULL: one worker                                       */
     struct resident_word *answer; /* [n_out][block], pinned host memory                                               */
     struct resident_word *sums;  /* [n_workers][RESIDENT_RING][outs * block], device memory; NULL: one part          */
@@ -127,7 +129,7 @@ struct resident_seat {
 };
 
 struct resident_launch {
-    struct resident_job *const *jobs; /* [n_seats], pinned host memory; NULL: no job                                  */
+    const struct resident_job *jobs[RESIDENT_SEATS]; /* on the device; NULL: no job                                   */
     struct resident_seat *seats; /* [n_seats], device memory                                                          */
     uint32_t *started;           /* pinned host memory: the generation that has started                               */
     uint32_t *stalls;            /* [n_seats], pinned host memory: how often a worker stood still for STALL_NS        */

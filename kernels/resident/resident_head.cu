@@ -151,6 +151,7 @@ static size_t memory_cut(struct resident_job *job, void *base)
     const size_t history = (size_t)job->n_workers * job->ins * job->history * sizeof(float);
     const size_t sums = (size_t)job->n_workers * RESIDENT_RING * job->outs * job->block;
     size_t used = 0;
+    job->on_device = (struct resident_job *)device_cut(base, &used, sizeof *job);
     job->histories = (float *)device_cut(base, &used, history);
     job->checkpoints = (uint32_t *)device_cut(base, &used, job->n_workers * CHECKPOINT_WORDS * sizeof(uint32_t));
     job->copy = job->sums = NULL;

@@ -38,7 +38,6 @@ struct mask_view {
 };
 
 struct worker {
-    const volatile struct resident_job *from; /* its entry in the table; NULL: no job */
     struct resident_job job;
     int self, part, first_out, n_outs, first_in, n_ins;
     uint32_t number; /* of the last block */
@@ -506,15 +505,11 @@ static __global__ void __launch_bounds__(RESIDENT_THREADS, 2)
 {
     const uint64_t born_ns = time_ns();
     struct resident_seat *seat = launch.seats + blockIdx.x;
-    if (threadIdx.x == 0) { /* one thread reads the table: the host may change it meanwhile */
-        w.from = *(struct resident_job *const volatile *)(launch.jobs + blockIdx.x);
-        if (blockIdx.x == 0) *(volatile uint32_t *)launch.started = launch.generation;
-    }
-    __syncthreads();
-    const volatile struct resident_job *job = w.from;
-    if (!job || job->shared_bytes > launch.shared_bytes) return; /* a job that entered after the launch */
+    const uint32_t *job = (const uint32_t *)launch.jobs[blockIdx.x];
+    if (blockIdx.x == 0 && threadIdx.x == 0) *(volatile uint32_t *)launch.started = launch.generation;
+    if (!job) return;
     for (unsigned i = threadIdx.x; i < sizeof(struct resident_job) / 4; i += RESIDENT_THREADS)
-        ((uint32_t *)&w.job)[i] = ((const volatile uint32_t *)job)[i];
+        ((uint32_t *)&w.job)[i] = __ldcg(job + i);
     __syncthreads();
     worker_prepare((int)blockIdx.x - w.job.first_seat, born_ns);
     if (!seat_acquire(seat, launch, born_ns)) return;

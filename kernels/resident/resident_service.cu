@@ -18,17 +18,14 @@
 
 enum {
     GENERATION_US = 5000, /* between two launches                                                               */
-    LARGE_SEATS = 16,     /* with more workers, a hand-over makes a block up to 1 ms late now and then, and the time
-                             between two launches is LARGE_GENERATION_US                                         */
-    LARGE_GENERATION_US = 50000,
-    LEAVE_US = 10000,    /* a worker leaves so long after the time of the next launch, even if no next one has come:
+    LEAVE_US = 10000,     /* a worker leaves so long after the time of the next launch, even if no next one has come:
                              cudaFree, of others, waits until then. The manager may oversleep so long            */
-    HAND_OVER_US = 2500, /* without a block for so long, a worker hands over before one                        */
-    PAUSE_US = 2000,     /* between two looks of the manager                                                   */
-    IDLE_US = 2000000,   /* without a block of any engine for so long, the kernel leaves                       */
-    END_S = 1,           /* see end_time                                                                       */
-    ENTER_MS = 2000,     /* in this time a generation must have served a new job                               */
-    ON_DEMAND_US = 50    /* so long the workers of a generation on demand wait for their first worker          */
+    HAND_OVER_US = 2500,  /* without a block for so long, a worker hands over before one                        */
+    PAUSE_US = 2000,      /* between two looks of the manager                                                   */
+    IDLE_US = 2000000,    /* without a block of any engine for so long, the kernel leaves                       */
+    END_S = 1,            /* see end_time                                                                       */
+    ENTER_MS = 2000,      /* in this time a generation must have served a new job                               */
+    ON_DEMAND_US = 50     /* so long the workers of a generation on demand wait for their first worker          */
 };
 
 /* Another process on the GPU. Beside it the kernel is launched on demand. Then a probe, a generation that stays for
@@ -50,7 +47,7 @@ struct resident_service {
     sem_t wake;
     int ends; /* atomic                                                                               */
     int n_jobs, n_seats;         /* n_seats: up to the last one in use                                           */
-    struct resident_job **jobs;  /* [RESIDENT_SEATS], pinned                                                     */
+    struct resident_job *jobs[RESIDENT_SEATS];
     struct resident_seat *seats; /* device                                                                       */
     uint32_t *started;           /* pinned                                                                       */
     cudaStream_t streams[2];     /* generation g is in stream g % 2                                              */
@@ -102,12 +99,6 @@ static void service_fail(struct resident_service *s, cudaError_t e, const char *
     service_lose(s, text);
 }
 
-/* [lock] */
-static int64_t generation_us(const struct resident_service *s)
-{
-    return s->n_seats > LARGE_SEATS ? LARGE_GENERATION_US : GENERATION_US;
-}
-
 /* Launches the next generation. false: the one before the last still runs. [lock] */
 static bool generation_launch(struct resident_service *s, bool on_demand)
 {
@@ -120,18 +111,18 @@ static bool generation_launch(struct resident_service *s, bool on_demand)
     }
     if (query != cudaSuccess) return service_fail(s, query, "the resident kernel"), true;
     struct resident_launch launch = {};
-    launch.jobs = s->jobs;
     launch.seats = s->seats;
     launch.started = s->started;
     launch.stalls = s->stalls;
     launch.on_demand = on_demand;
     launch.idle_ns = (on_demand ? ON_DEMAND_US : HAND_OVER_US) * 1000ull;
-    launch.max_ns = (generation_us(s) + LEAVE_US) * 1000ull;
+    launch.max_ns = (GENERATION_US + LEAVE_US) * 1000ull;
     launch.n_seats = s->n_seats;
     launch.generation = ++s->generation;
     for (int i = 0; i < s->n_seats; i++) {
-        const size_t bytes = s->jobs[i] ? s->jobs[i]->shared_bytes : 0;
-        if (bytes > launch.shared_bytes) launch.shared_bytes = bytes;
+        if (!s->jobs[i]) continue;
+        launch.jobs[i] = s->jobs[i]->on_device;
+        if (s->jobs[i]->shared_bytes > launch.shared_bytes) launch.shared_bytes = s->jobs[i]->shared_bytes;
     }
     const cudaError_t e = resident_start(&launch, stream);
     s->launched_us = now_us();
@@ -189,7 +180,7 @@ static void resident_step(struct resident_service *s)
 {
     const int64_t us = now_us();
     pthread_mutex_lock(&s->lock);
-    if (us - s->launched_us >= generation_us(s)) generation_launch(s, false);
+    if (us - s->launched_us >= GENERATION_US) generation_launch(s, false);
     idle_check(s);
     pthread_mutex_unlock(&s->lock);
     if (us - s->window_us > STALL_WINDOW_US) s->window_us = us, s->n_stalled = 0;
@@ -305,7 +296,6 @@ static void service_free(struct resident_service *s)
         if (s->streams[i]) cudaStreamSynchronize(s->streams[i]), cudaStreamDestroy(s->streams[i]);
     if (s->setup) cudaStreamDestroy(s->setup);
     device_free(s->seats);
-    device_free_host(s->jobs);
     device_free_host(s->started);
     device_free_host(s->stalls);
     cudaGetLastError();
@@ -319,7 +309,6 @@ static int service_make(struct resident_service *s, struct reason *why)
     PASS(device_use(s->device, why));
     PASS(live_sm_count(s->device, &s->n_sm, why));
     TRY(resident_load(&s->shared_max), "loading the resident kernel");
-    PASS(device_alloc_host((void **)&s->jobs, RESIDENT_SEATS * sizeof *s->jobs, why));
     PASS(device_alloc_host((void **)&s->started, sizeof *s->started, why));
     PASS(device_alloc_host((void **)&s->stalls, RESIDENT_SEATS * sizeof *s->stalls, why));
     for (int i = 0; i < 2; i++) PASS(live_stream_make(&s->streams[i], true, why));
@@ -361,13 +350,16 @@ static bool would_fit(const struct resident_service *s, const struct resident_jo
     return bytes <= s->shared_max && n <= resident_workers_per_sm(bytes) * (s->n_sm / 2);
 }
 
+/* [lock] */
 static int job_enter(struct resident_service *s, struct resident_job *job, struct reason *why)
 {
     job->shared_bytes = resident_shared_bytes(job);
     job->first_seat = seats_find(s, job->n_workers);
     if (job->first_seat < 0 || !would_fit(s, job))
         return fail(HC_EUNSUPPORTED, why, "the resident kernel has no multiprocessors left for this head");
-    for (int i = 0; i < job->n_workers; i++) __atomic_store_n(&s->jobs[job->first_seat + i], job, __ATOMIC_RELEASE);
+    TRY(cudaMemcpyAsync(job->on_device, job, sizeof *job, cudaMemcpyHostToDevice, s->setup), "cudaMemcpyAsync");
+    TRY(device_wait(s->setup), "copying a job");
+    for (int i = 0; i < job->n_workers; i++) s->jobs[job->first_seat + i] = job;
     if (job->first_seat + job->n_workers > s->n_seats) s->n_seats = job->first_seat + job->n_workers;
     s->n_jobs++;
     __atomic_store_n(&s->posted_us, now_us(), __ATOMIC_SEQ_CST);
@@ -424,8 +416,7 @@ int resident_enter(int device, struct resident_job *job, struct resident_service
 void resident_leave(struct resident_service *s, struct resident_job *job)
 {
     pthread_mutex_lock(&s->lock);
-    for (int i = 0; i < job->n_workers; i++)
-        __atomic_store_n(&s->jobs[job->first_seat + i], (struct resident_job *)NULL, __ATOMIC_RELEASE);
+    for (int i = 0; i < job->n_workers; i++) s->jobs[job->first_seat + i] = NULL;
     while (s->n_seats > 0 && !s->jobs[s->n_seats - 1]) s->n_seats--;
     s->n_jobs--;
     pthread_mutex_unlock(&s->lock);

@@ -18,7 +18,7 @@ __device__ static inline void word_store(struct resident_word *p, struct residen
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(word) : "memory");
 }
 
-/* Takes a seat, with all that its last worker has written. false: it is taken. */
+/* Acquires a seat, with all that its last worker has written. false: another worker holds it. */
 __device__ static inline bool seat_try_acquire(struct resident_seat *seat)
 {
     const bool is_free = atomicCAS(&seat->is_held, 0u, 1u) == 0;

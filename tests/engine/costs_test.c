@@ -276,6 +276,8 @@ static void measured_costs_are_kept(const char *backend)
     double found[N_COSTS], built[N_COSTS];
     folder_make();
     struct answer before = ask("plan", backend, NULL), made = ask("measure", backend, NULL);
+    /* On a busy machine the emulated device stands still, as beside another process. */
+    for (int i = 0; i < 5 && !on_cpu && made.costs.resident_call_ns == 0; i++) made = ask("measure", backend, NULL);
     check(before.code == HC_OK && !before.plan.measured, "%s: measured before anyone did: %s", backend, before.why);
     check(made.code == HC_OK, "%s: hc_measure gave %d (%s)", backend, made.code, made.why);
     costs_list(&made.costs, found);
@@ -288,13 +290,13 @@ static void measured_costs_are_kept(const char *backend)
         same += built[k] > 0 && found[k] == built[k];
         same_resident += k >= HOP && built[k] > 0 && found[k] == built[k];
     }
-    /* The CPU's hops, slices and calls are not measured. */
-    check(same <= (on_cpu ? 3 : 0) + made.costs.n_built_in, "%s: %d costs are as built in, and %d were absurd", backend,
+    /* The CPU's hops, slices and calls are not measured, and the GPU's words. */
+    check(same <= (on_cpu ? 3 : 1) + made.costs.n_built_in, "%s: %d costs are as built in, and %d were absurd", backend,
           same, made.costs.n_built_in);
 #ifdef CUDA_ON_CPU
     check(on_cpu || made.costs.resident_call_ns > 0, "the resident kernel is not measured");
-    /* A trip, a hop and a word to the emulated device take ms. */
-    if (!on_cpu) check(made.costs.n_built_in == same_resident, "%d costs were absurd", made.costs.n_built_in);
+    /* A trip and a hop to the emulated device take ms. */
+    if (!on_cpu) check(made.costs.n_built_in == same_resident - 1, "%d costs were absurd", made.costs.n_built_in);
 #endif
     /* The service of the resident kernel keeps its table of workers. */
     check(made.taken <= (on_cpu ? 0 : 2048), "%s: %zu bytes of the device are still taken", backend, made.taken);

@@ -5,18 +5,17 @@
  *          is_superseded; kernels/resident/resident_head.cu: resident_head_close
  * atomics  kernels/resident/resident.h: resident_seat
  *
- * Proved: a worker does not use a job after its engine has closed it, nor more shared memory than its generation has; a
- * request of 0 frames ends all workers of a job, also one that waits for its seat or finds the request when it starts,
- * without max_ns; a job that enters at the seat of one that closes is served.
+ * Proved: a worker does not use a job after its engine has closed it; a request of 0 frames ends all workers of a job,
+ * also one that waits for its seat or finds the request when it starts, without max_ns; a job that enters at the seat of
+ * one that closes is served.
  *
- * Order: the lock of the service orders launches and changes of the table, and a launch sees what was stored before. A
- * kernel that was launched before a change of the table may see it or not, as here.
+ * Order: the lock of the service orders launches and changes of the table. A launch contains the table.
  *
  * Time: a worker that finds no request may leave for max_ns at any time, unless the request of its job has 0 frames: a
  * worker that needs max_ns then is a deadlock. The manager may stop when all blocks are answered.
  *
- * Sizes: a seat; two jobs of one worker and one ring entry, which play a block each. The second job needs more shared
- * memory, and enters when the first one has left the table. A late block: its engine sends no request of 0 frames.
+ * Sizes: a seat; two jobs of one worker and one ring entry, which play a block each. The second job enters when the
+ * first one has left the table. A late block: its engine sends no request of 0 frames.
  * resident_sleep.pml has the sleep of the manager.
  */
 #include "atomics.h"
@@ -28,7 +27,7 @@ bit newest = 1;                       /* the stream of the last generation */
 bool launched[2];                     /* a generation in a stream: a worker */
 byte arrived = NONE;                  /* the stream of the last worker that arrived at the seat; NONE: one that left */
 bool is_held;
-byte shared[2];                       /* bytes of the generation in a stream */
+byte job_of[2] = NONE;                /* the table of the generation in a stream */
 byte gone[JOBS] = NONE;               /* an engine's event: the stream in which it has not come yet */
 byte start;                           /* of the second job: 1: expected, 2: launched, 3: started */
 bit start_stream;
@@ -38,7 +37,6 @@ bool closes[JOBS];                    /* the request has 0 frames */
 bool is_freed[JOBS];
 byte n_waiting = JOBS;                /* engines that have no answer */
 
-#define bytes_of(job) (1 + (job))
 #define uses(job)      assert(!is_freed[job])
 
 /* ---- manager */
@@ -51,7 +49,7 @@ inline generation_launch()
         newest = 1 - newest;
         launched[newest] = true;
         arrived = (arrived == newest -> NONE : arrived);
-        shared[newest] = (table == NONE -> 0 : bytes_of(table));
+        job_of[newest] = table;
         if
         :: start == 1 -> start = 2; start_stream = newest
         :: else
@@ -152,7 +150,6 @@ inline seat_serve()
     is_held = false
 }
 
-/* The table may change while a worker starts: one thread reads the job for all. */
 proctype worker(bit stream)
 {
     byte job = NONE, number;
@@ -162,18 +159,11 @@ end: do
         :: start == 2 && start_stream == stream -> start = 3
         :: else
         fi;
-        job = table;
-#ifdef TABLE_IS_READ_BY_EACH_THREAD
-        assert(job == table);
-#endif
+        job = job_of[stream];
         if
         :: job == NONE
-#ifndef SHARED_MEMORY_IS_NOT_COMPARED
-        :: job != NONE && bytes_of(job) > shared[stream]
-#endif
         :: else ->
             uses(job);
-            assert(bytes_of(job) <= shared[stream]);
             arrived = stream;
             if
             :: atomic { !is_held -> is_held = true }; seat_serve()

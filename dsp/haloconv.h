@@ -125,9 +125,10 @@ typedef struct hc_config {
                                 thousands of channels to a GPU                                       automatic  */
     const char *backend;     /* "auto": "cpu", or "cuda" or "hybrid" if calls are expected to be cheaper. "cuda",
                                 "cuda:1": that GPU; small live engines by a kernel that stays on it, others by
-                                launches ("cuda:1:resident", "cuda:1:launched": always). "hybrid", "hybrid:1":
-                                the first taps on the CPU inside the call, the tail on that GPU in parallel; not
-                                for files. "hybrid:cpu": the tail on a thread of the CPU                "auto"  */
+                                launches ("cuda:1:resident", which plays no sources, "cuda:1:launched": always).
+                                "hybrid", "hybrid:1": the first taps on the CPU inside the call, the tail on that
+                                GPU in parallel; not for files. "hybrid:cpu": the tail on a thread of the CPU
+                                                                                                        "auto"  */
     const char *method;      /* "auto", "direct" (FIR in the time domain), "fft" (partitions)           "auto"  */
     int64_t n_frames;        /* how many frames will be played, a hint for "auto"                       no end  */
 

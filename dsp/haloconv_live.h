@@ -128,8 +128,8 @@ void hc_live_config_init(hc_live_config *config);
  * the struct has, a field of a later version that is not 0), HC_ENOMEM; *live is NULL then. [setup] */
 int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t cap);
 
-/* Frees a live convolver; no other call may be running. HC_EDEVICE: a device hangs and may still write to its memory,
- * which is therefore not freed; end the process with _exit. NULL is allowed. [setup] */
+/* Frees a live convolver; no other call may be running. HC_EDEVICE: a device hangs, and a thread frees its engine
+ * when it answers; to end the process before, use _exit. NULL is allowed. [setup] */
 int hc_live_close(hc_live *live);
 
 /* ---- audio ---- */

@@ -125,7 +125,7 @@ static double sources_ns(const hc_config *c)
 
 static enum auto_way auto_way_of(const hc_config *c)
 {
-    struct auto_task task = {config_shape(c), c->method, c->rate, c->n_frames, 1, sources_ns(c)};
+    struct auto_task task = {config_shape(c), c->method, c->rate, c->block == 0 ? c->n_frames : 0, 1, sources_ns(c)};
     struct plan_costs cpu, gpu, resident;
     struct auto_costs costs = {&cpu, &gpu, NULL, costs_find(backend_cpu_for(c), 0, &cpu)};
     char text[128];
@@ -136,8 +136,8 @@ static enum auto_way auto_way_of(const hc_config *c)
     if (device->describe(0, text, sizeof text) != HC_OK) return AUTO_CPU;
     costs.measured = costs_find(device, 0, &gpu) && costs.measured;
     if (c->block > 0 && device->resident && device->resident->describe(0, text, sizeof text) == HC_OK) {
-        costs.measured = costs_find(device->resident, 0, &resident) && costs.measured;
-        costs.resident = &resident;
+        const bool measured = costs_find(device->resident, 0, &resident);
+        if (measured || !costs.measured) costs.resident = &resident; /* else it could not be measured */
     }
     return auto_choose(&task, &costs);
 }
@@ -157,34 +157,29 @@ static int device_of(const char *name, char *kind, size_t cap)
     return *end == '\0' && device <= INT_MAX ? (int)device : -1;
 }
 
-/* The way in which backend "cuda" plays live blocks, as the end of its name says it. */
-enum cuda_way { WAY_CHOSEN, WAY_LAUNCHED, WAY_RESIDENT };
-
-/* Copies a name without ":launched" or ":resident" at its end. */
-static enum cuda_way way_of(const char *name, char *rest, size_t cap)
+/* Does the name ask for this way of backend "cuda"? way: ":launched" or ":resident". */
+static bool is_by_name(const char *name, const char *way)
 {
-    static const char *const ends[] = {"", ":launched", ":resident"};
-    for (int way = WAY_RESIDENT; way > WAY_CHOSEN; way--) {
-        const size_t n = strlen(name), n_end = strlen(ends[way]);
-        if (strncmp(name, "cuda", 4) != 0 || n < n_end || strcmp(name + n - n_end, ends[way]) != 0) continue;
-        snprintf(rest, cap, "%.*s", (int)(n - n_end), name);
-        return way;
-    }
-    snprintf(rest, cap, "%s", name);
-    return WAY_CHOSEN;
+    const size_t n = strlen(name), n_way = strlen(way);
+    return strncmp(name, "cuda", 4) == 0 && n > n_way && strcmp(name + n - n_way, way) == 0;
 }
 
-const struct backend *backend_resident_or(const struct backend *backend, const hc_config *c)
+bool backend_must_be_resident(const hc_config *c)
 {
-    char rest[64];
-    const enum cuda_way way = way_of(c->backend, rest, sizeof rest);
-    if (!backend->resident || c->block == 0 || c->n_sources > 0 || way == WAY_LAUNCHED) return backend;
+    return c->block > 0 && is_by_name(c->backend, ":resident");
+}
+
+const struct backend *backend_resident_or(const struct backend *backend, int device, const hc_config *c)
+{
+    if (!backend->resident || c->block == 0 || is_by_name(c->backend, ":launched")) return backend;
+    if (backend_must_be_resident(c)) return &backend_resident;
+    if (c->n_sources > 0) return backend;
     const struct plan_shape shape = config_shape(c);
     struct plan_costs gpu, resident;
-    costs_find(backend, -1, &gpu);
-    costs_find(backend->resident, -1, &resident);
-    const double max_ns = way == WAY_RESIDENT ? INFINITY : launched_ns(&gpu, &shape, c->method);
-    return resident_ns(&resident, &shape, c->rate) < max_ns ? &backend_resident : backend;
+    costs_find(backend, device, &gpu);
+    costs_find(backend->resident, device, &resident);
+    const bool pays_off = resident_ns(&resident, &shape, c->rate) < launched_ns(&gpu, &shape, c->method);
+    return pays_off ? &backend_resident : backend;
 }
 
 /* Returns true if a device number may follow the name. */
@@ -204,7 +199,8 @@ int backend_choose(const hc_config *c, const struct backend **backend, int *devi
         if (chosen != AUTO_CPU) *backend = backend_for(c, backend_find(chosen == AUTO_CUDA ? "cuda" : "hybrid"));
         return HC_OK;
     }
-    way_of(c->backend, name, sizeof name);
+    const bool has_way = is_by_name(c->backend, ":launched") || is_by_name(c->backend, ":resident");
+    snprintf(name, sizeof name, "%.*s", (int)(strlen(c->backend) - (has_way ? strlen(":launched") : 0)), c->backend);
     int number = device_of(name, kind, sizeof kind);
     bool has_number = number >= 0 && strchr(name, ':');
     bool is_hybrid = number >= 0 && strcmp(kind, "hybrid") == 0 && c->block > 0;
@@ -215,6 +211,10 @@ int backend_choose(const hc_config *c, const struct backend **backend, int *devi
     if (asked && has_number && !has_devices(asked)) asked = NULL;
     if (asked && asked->tail && c->block == 0)
         return fail(HC_EINVAL, why, "backend %s convolves live blocks only; use cuda for files", c->backend);
+    if (asked && backend_must_be_resident(c) && c->n_sources > 0)
+        return fail(HC_EINVAL, why, "backend %s plays no moving sources; use cuda", c->backend);
+    if (asked && backend_must_be_resident(c) && !asked->resident)
+        return fail(HC_EUNSUPPORTED, why, "backend %s: the GPU module has no resident kernel; use cuda", c->backend);
     if (asked) {
         if (has_number) *device = number;
         *backend = backend_for(c, asked);

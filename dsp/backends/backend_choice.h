@@ -8,8 +8,11 @@
 int backend_choose(const hc_config *config, const struct backend **backend, int *device, struct reason *why);
 
 /* Returns backend_resident instead of a GPU's backend for live blocks, where the name asks for it or it pays off
- * (gpu_rules.h). */
-const struct backend *backend_resident_or(const struct backend *backend, const hc_config *config);
+ * (gpu_rules.h). device < 0: by the costs of the GPU that was measured most recently. */
+const struct backend *backend_resident_or(const struct backend *backend, int device, const hc_config *config);
+
+/* Does the name ask for the resident kernel, so that launches may not replace it? */
+bool backend_must_be_resident(const hc_config *config);
 
 /* Returns the CPU backend for this config: backend_cpu for live blocks, backend_cpu_files for files. */
 const struct backend *backend_cpu_for(const hc_config *config);
@@ -49,7 +52,7 @@ struct auto_costs {
 
 enum auto_way { AUTO_CPU, AUTO_CUDA, AUTO_HYBRID };
 
-/* Returns the backend with the least cost. */
+/* Returns the backend that the rules choose. */
 enum auto_way auto_choose(const struct auto_task *task, const struct auto_costs *costs);
 
 #endif

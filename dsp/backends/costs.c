@@ -259,6 +259,7 @@ bool costs_find(const struct backend *backend, int device, struct plan_costs *co
 {
     char name[256];
     *costs = *backend->costs;
+    if (device >= 0 && backend->limit) backend->limit(device, costs);
     if (backend == &backend_cpu_files || is_off() || (device >= 0 && !device_name(backend, device, name, sizeof name)))
         return false;
     global_lock(LOCK_COSTS);

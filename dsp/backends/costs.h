@@ -23,8 +23,9 @@
 
 #include "dsp/device/backend.h"
 
-/* Stores a device's costs in *costs: the measured costs if they exist, else the built-in ones. device < 0: the costs of
- * the backend's device that was measured last, without using a device. Returns true if they were measured. [setup] */
+/* Stores a device's costs in *costs: the measured costs if they exist, else the built-in ones. device < 0: no device is
+ * used, and the costs are those of the backend's device that was measured most recently. Returns true if they were
+ * measured. [setup] */
 bool costs_find(const struct backend *backend, int device, struct plan_costs *costs);
 
 /* Replaces implausible costs by the built-in ones. Returns how many it replaced. */

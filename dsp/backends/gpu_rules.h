@@ -5,8 +5,9 @@
  *                     more in a second of audio                "cuda", or else "cuda" costs less than the CPU. By
  *                                                              built-in costs, the CPU must also be busy for more than
  *                                                              MIN_UNMEASURED_NS
- *   a file            the CPU, with all its processors,        it needs less time than the CPU, GPU_START_NS included
- *                     needs MIN_FILE_NS or more
+ *   a file of known   the CPU, with all its processors,        it needs less time than the CPU, GPU_START_NS included
+ *   length            needs MIN_FILE_NS or more
+ *   another file      as for live blocks                       as for live blocks, without "hybrid"
  *   moving sources    the CPU is busy for MIN_MOVING_NS or     it can play sources
  *                     more in a second of audio
  *   hc_renderer_open  a GPU driver is installed                it can render; else the CPU renders

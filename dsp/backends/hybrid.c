@@ -174,6 +174,7 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
 {
     struct hybrid *h = calloc(1, sizeof *h);
     if (!h) return fail(HC_ENOMEM, why, "hybrid: no memory for an engine; free some memory");
+    *state = h;
     hc_config c = *config;
     c.max_taps = plan->max_taps;
     h->tail_backend = backend_find(self->tail);
@@ -181,14 +182,9 @@ static int hybrid_open(const struct backend *self, const hc_config *config, cons
     atomic_init(&h->waits, config->wait_us < 0);
     int error = plan->tail_plan ? hybrid_tail_open(h, config, plan->tail_plan, device, why) : HC_OK;
     if (!error) error = h->head_backend->open(&c, plan, backend_head_device(self, device), &h->head, why);
-    if (error) {
-        hybrid_close(h);
-        return error;
-    }
     h->fresh = true;
     h->n_out = config->n_out;
-    *state = h;
-    return HC_OK;
+    return error;
 }
 
 static void hybrid_wait_set(void *state, bool waits)

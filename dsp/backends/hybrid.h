@@ -1,5 +1,6 @@
 /* hybrid - a backend that consists of two: the head of a mask is convolved in place, inside the call; the tail is
- * convolved on a device, in parallel. The call itself uses no device, so that many engines can share a device.
+ * convolved on a device, in parallel. With the head on the CPU the call itself uses no device, so that many engines can
+ * share a device.
  *
  *   taps     [0 ........ 2T)[2T ................. max_taps)
  *             head           tail: a separate mask, shifted by 2T, in device calls of T frames

@@ -32,6 +32,19 @@ static inline void cpu_relax(void)
 
 #define AWAIT_FOREVER INT64_MAX
 
+/* A step of a wait without a deadline: lets other threads run and, once the wait has lasted 10 ms, sleeps for 1 ms: the
+ * device may hang. *since_us: start of the wait; 0 before the first step. */
+static inline void await_pause(int64_t *since_us)
+{
+    const struct timespec pause = {0, 1000000};
+    const int64_t us = now_us();
+    if (*since_us == 0) *since_us = us;
+    if (us - *since_us < 10000)
+        sched_yield();
+    else
+        nanosleep(&pause, NULL);
+}
+
 #ifndef __cplusplus
 /* Waits until the counter is at least n. Returns false if the deadline (CLOCK_MONOTONIC) passed. [rt] */
 static inline bool await(const atomic_uint_fast64_t *counter, uint64_t n, int64_t until_us)

@@ -11,6 +11,7 @@
 enum global_lock {
     LOCK_SOFA,   /* HDF5: dsp/banks/sofa_hdf5.c           */
     LOCK_COSTS,  /* the measured costs: dsp/backends/costs.c */
+    LOCK_CLOSING, /* engines of a device that hangs, dsp/engine/closing.c */
     LOCK_BANKS,  /* banks to free, dsp/scene/device_bank.c       */
     LOCK_TABLES, /* tables of transforms, dsp/fft/fft.c   */
     LOCK_MEMORY, /* vacant memory, dsp/base/memory.c       */

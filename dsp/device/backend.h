@@ -1,13 +1,14 @@
 /* backend - the interface between the engine and a device: a struct of function pointers.
  *
- * The engine contains no CUDA. A backend contains no queue, no deadline and no mask requests. dsp/backends/backends.h
- * has the list of all backends.
+ * The engine contains no CUDA. A backend contains no mask requests and, except hybrid and the resident head, no queue
+ * and no deadline. dsp/backends/backends.h has the list of all backends.
  *
  *   open -> state     mask_make -> mask     play or process, block by block, with a fade from mask to mask     close
  *
  * The engine thread is the thread that plays blocks: the audio thread for a backend that runs in place, else the thread
- * of the device queue. One thread at a time uses a state, with two exceptions: any thread may call wait_set; mask_make
- * and mask_free may run in parallel with the engine thread, not with each other. A call without a tag is [setup].
+ * of the device queue. One thread at a time uses a state, with three exceptions: any thread may call wait_set; any
+ * thread may call mode; mask_make and mask_free may run in parallel with the engine thread, not with each other. A call
+ * without a tag is [setup].
  *
  * A call that fails returns a negative enum hc_error and writes a line to `why`.
  */
@@ -40,7 +41,7 @@ struct matrix {              /* a mask: delays and gains are applied, and the ro
 struct rows {                /* the audio of one call of play, with a pointer for each channel                      */
     const float *const *in;  /* [n_in][n], finite                                                                   */
     float *const *out;       /* [n_out][n]; overlaps no row of `in`                                                 */
-    int64_t until_us;        /* hybrid waits for its device until this CLOCK_MONOTONIC time, or AWAIT_FOREVER       */
+    int64_t until_us;        /* hybrid and the resident head wait until this CLOCK_MONOTONIC time, or AWAIT_FOREVER */
 };
 
 struct io_buffer {           /* the audio of one call of process or begin, in the backend's memory (io_buffer_make) */
@@ -116,7 +117,7 @@ struct render_backend;
 struct tensor_backend;
 
 struct backend {
-    const char *name;               /* "cpu", "cuda", "hybrid"                                                      */
+    const char *name;               /* "cpu", "cuda", "hybrid", "resident"                                          */
     const struct scene_backend *scene; /* plays moving sources (dsp/device/scene_backend.h); NULL: it cannot          */
     const struct render_backend *render; /* convolves whole signals (dsp/device/render_backend.h); NULL: it cannot    */
     const struct tensor_backend *tensors; /* convolves tensors (dsp/device/tensor_backend.h); NULL: it cannot         */
@@ -135,8 +136,11 @@ struct backend {
     /* Measures a device and replaces the measurable fields of *costs, except call_ns: dsp/engine/call_costs.h measures
      * it. A backend that runs in place needs tens of milliseconds. NULL: it cannot measure. */
     int (*measure)(int device, struct plan_costs *costs, struct reason *why);
+    /* Sets the limits of a device in *costs, which costs_find does not read from its file. NULL: all devices have those
+     * of `costs`. */
+    void (*limit)(int device, struct plan_costs *costs);
     /* Makes a state for calls of up to plan->block frames; config->block is 0 for files. The plan outlives the
-     * state. */
+     * state. After an error the caller closes *state, too, unless it is NULL: it may have to wait for the device. */
     int (*open)(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why);
     void (*close)(void *state);
     /* Makes a buffer in the backend's own memory, filled with 0. NULL: the backend accepts any host memory. */
@@ -169,7 +173,8 @@ struct backend {
 
     /* Appends n frames (1 to plan.block) to the input history and fills the output. Returns when the output is
      * complete; work for later blocks may go on in the background. A backend has play if in_place, with rows anywhere
-     * in memory, else process. play returns HC_LATE if the output lacks hybrid's tail. [engine thread] */
+     * in memory, else process. play returns HC_LATE if the output lacks hybrid's tail, or is silence
+     * because a resident head is late. [engine thread] */
     int (*play)(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why);
     int (*process)(void *state, struct io_buffer *buffer, int n, const struct fade *fade, struct reason *why);
     /* Starts the work for later blocks that process did not start. The engine calls it when the caller has the output,

@@ -151,8 +151,9 @@ void device_queue_close(struct device_queue *q)
 void device_queue_drain(struct device_queue *q)
 {
     uint64_t n = (uint64_t)device_queue_next(q);
+    int64_t since_us = 0;
     device_queue_await(q, (int64_t)n - 1, AWAIT_FOREVER);
-    while (atomic_load_explicit(&q->rested, memory_order_acquire) != n) sched_yield(); /* soon: launches are short */
+    while (atomic_load_explicit(&q->rested, memory_order_acquire) != n) await_pause(&since_us); /* launches are short */
     q->skipped = 0;
 }
 

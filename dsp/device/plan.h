@@ -50,6 +50,8 @@ struct plan_costs {         /* what a backend can do, and what it costs in nanos
     double word_ns;         /* the same: a frame of a channel, to the GPU or back                               */
     double far_mac_ns;      /* the same: mac_ns of one worker, with taps in device memory; mac_ns is that of one
                                worker, too, with taps in shared memory                                          */
+    int max_workers;        /* the same: of an engine; the device limits it (backend.limit)                     */
+    double worker_bytes;    /* the same: shared memory of a worker                                              */
     int file_block;         /* max. frames of a call if the plan chooses the block                              */
     int file_partitions;    /* min. partitions in a block that the plan chooses                                 */
     int file_share;         /* the plan may also choose max_taps / file_share frames: the block's memory is then a

@@ -23,7 +23,7 @@ enum {
 
 /* Figures of an H100 that are not measured on each machine (the others: struct plan_costs). */
 #define RESIDENT_COPY_US 7.5e-5  /* a frame of an input that one of several workers loads                             */
-#define RESIDENT_SHARED 225e3    /* bytes of a worker                                                                 */
+#define RESIDENT_SHARED 225e3    /* bytes of a worker, if the device is not known                                     */
 #define RESIDENT_WORKER_US 0.05  /* what a worker must save: its multiprocessor is lost for other engines             */
 
 struct resident_split {
@@ -39,7 +39,7 @@ static inline int resident_round_up(int n, int unit)
 }
 
 /* Frames behind the history that a block may touch: it begins at any of 4 frames. */
-static inline int resident_room(int block)
+static inline int resident_block_span(int block)
 {
     return resident_round_up(block + 3, RESIDENT_FRAMES);
 }
@@ -47,8 +47,14 @@ static inline int resident_room(int block)
 /* Floats of an input in shared memory. */
 static inline int resident_row(int history, int block)
 {
-    const int room = resident_room(block);
-    return history + (room < RESIDENT_ROOM ? RESIDENT_ROOM : room);
+    const int span = resident_block_span(block);
+    return history + (span < RESIDENT_ROOM ? RESIDENT_ROOM : span);
+}
+
+/* Returns the max. workers of an engine on n_sm multiprocessors, which two generations share for a moment. */
+static inline int resident_max_workers(int n_sm)
+{
+    return n_sm / 2 < MAX_RESIDENT_WORKERS ? n_sm / 2 : MAX_RESIDENT_WORKERS;
 }
 
 /* Chooses the split of a head for up to max_workers workers with shared_bytes of shared memory. costs: of the resident
@@ -83,10 +89,10 @@ static inline struct resident_split resident_split_choose(const struct plan_cost
     return best;
 }
 
-/* Returns about the us of a block on a GPU with as much shared memory as an H100. */
+/* Returns about the us of a block. */
 static inline double resident_us(const struct plan_costs *costs, const struct plan_shape *head)
 {
-    return resident_split_choose(costs, head, MAX_RESIDENT_WORKERS, RESIDENT_SHARED).us;
+    return resident_split_choose(costs, head, costs->max_workers, costs->worker_bytes).us;
 }
 
 #endif

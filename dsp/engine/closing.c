@@ -1,5 +1,7 @@
 #include "closing.h"
 
+#include "dsp/base/fork_safety.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -17,8 +19,16 @@ struct closing {
     struct closing *next;
 };
 
-static pthread_mutex_t late_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Under LOCK_CLOSING. */
 static struct closing *late; /* whose time has passed */
+static unsigned late_forks;  /* fork_count() of the process whose threads these are */
+
+static void late_lock(void)
+{
+    global_lock(LOCK_CLOSING);
+    if (late_forks != fork_count()) late = NULL; /* a child of fork() has none of these threads */
+    late_forks = fork_count();
+}
 
 static void *closing_thread(void *arg)
 {
@@ -30,7 +40,6 @@ static void *closing_thread(void *arg)
 
 static void closing_free(struct closing *c)
 {
-    pthread_join(c->thread, NULL);
     sem_destroy(&c->done);
     free(c);
 }
@@ -39,33 +48,33 @@ bool closing_run(void (*close)(hc_engine *engine), hc_engine *engine, const char
 {
     const struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
     struct closing *c = calloc(1, sizeof *c);
-    if (c) {
-        *c = (struct closing){.close = close, .engine = engine, .name = name, .device = device};
-        sem_init(&c->done, 0, 0);
-    }
-    if (!c || pthread_create(&c->thread, NULL, closing_thread, c) != 0) {
-        free(c);
-        close(engine);
-        return true;
-    }
-    int error;
+    if (!c) return close(engine), true;
+    *c = (struct closing){.close = close, .engine = engine, .name = name, .device = device};
+    sem_init(&c->done, 0, 0);
+    pthread_attr_t normal; /* the thread may wait for long, and the caller may have real-time priority */
+    pthread_attr_init(&normal);
+    pthread_attr_setinheritsched(&normal, PTHREAD_EXPLICIT_SCHED);
+    int error = pthread_create(&c->thread, &normal, closing_thread, c);
+    pthread_attr_destroy(&normal);
+    if (error) return closing_free(c), close(engine), true;
     while ((error = sem_clockwait(&c->done, CLOCK_MONOTONIC, &until)) != 0 && errno == EINTR) continue;
-    if (error == 0) return closing_free(c), true;
-    pthread_mutex_lock(&late_lock);
+    if (error == 0) return pthread_join(c->thread, NULL), closing_free(c), true;
+    late_lock();
     c->next = late;
     late = c;
-    pthread_mutex_unlock(&late_lock);
+    global_unlock(LOCK_CLOSING);
     return false;
 }
 
 int closing_check(const char *name, int device, struct reason *why)
 {
     int error = HC_OK;
-    pthread_mutex_lock(&late_lock);
+    late_lock();
     for (struct closing **at = &late; *at;) {
         struct closing *c = *at;
         if (sem_trywait(&c->done) == 0) {
             *at = c->next;
+            pthread_join(c->thread, NULL);
             closing_free(c);
             continue;
         }
@@ -74,6 +83,6 @@ int closing_check(const char *name, int device, struct reason *why)
                          "the CPU", name, device);
         at = &c->next;
     }
-    pthread_mutex_unlock(&late_lock);
+    global_unlock(LOCK_CLOSING);
     return error;
 }

@@ -28,7 +28,7 @@
 
 enum {
     USUAL_QUEUE_DEPTH = 4,        /* blocks of a file: three are on a device, the host fills one */
-    CLOSE_US = 10000000,          /* hc_close waits so long for a device, as a live engine for a block */
+    CLOSE_US = 10000000,          /* hc_close waits so long for a device */
     N_BUFFERS = DEVICE_QUEUE_MAX, /* live only. If all are in use, the device hangs, and blocks are skipped */
 };
 
@@ -43,8 +43,8 @@ static int wait_resolve(const hc_config *config, int wait_us)
     return half_us < 1 ? 1 : half_us > INT_MAX ? INT_MAX : (int)half_us;
 }
 
-/* Returns the deadline of a block: wait_us after the call began. hc_process and hybrid's tail wait until then
- * (device_queue_await). If the device's output is not complete, the block is late, and hc_process returns HC_LATE. */
+/* Returns the deadline of a block: wait_us after the call began. hc_process, hybrid's tail and a resident head wait
+ * until then. If the device's output is not complete, the block is late, and hc_process returns HC_LATE. */
 static int64_t deadline_us(const hc_engine *e, int64_t call_us)
 {
     int wait_us = atomic_load_explicit(&e->wait_us, memory_order_relaxed);
@@ -276,33 +276,56 @@ static int open_on(hc_engine *e, int device, struct reason *why)
     return e->backend->in_place || e->async ? HC_OK : queue_open(e, why);
 }
 
-/* Undoes open_on, even if open_on failed. */
-static void close_on(hc_engine *e)
+/* Frees an engine without masks, even if open_on failed. */
+static void engine_discard(hc_engine *e)
 {
     device_queue_close(e->queue);
     parallel_copy_close(e->copy);
-    e->queue = NULL;
-    e->copy = NULL;
     io_buffer_free(e->backend, e->state, &e->silence);
     for (int i = 0; i < e->n_buffers; i++) io_buffer_free(e->backend, e->state, &e->buffers[i]);
     scene_close(e->scene);
-    e->scene = NULL;
     if (e->state) e->backend->close(e->state);
-    e->state = NULL;
+    pthread_mutex_destroy(&e->masks_lock);
+    free(e);
 }
 
-/* Opens a resident engine or, if that fails, a launched one: hc_info.device then has the reason. */
-static int open_resident_or_launched(hc_engine *e, int device, struct reason *why)
+/* config: resolved. If the backend does not open, another thread frees what it has: the device may hang. */
+static int engine_make(const hc_config *config, const struct backend *backend, int device, hc_engine **engine,
+                       struct reason *why)
 {
-    char refusal[sizeof e->device] = "";
-    int error = open_on(e, device, REASON(refusal, sizeof refusal));
-    if (error == HC_OK) return HC_OK;
-    close_on(e);
-    e->backend = backend_find(e->backend->tail);
-    error = open_on(e, device, why);
-    size_t n = strlen(e->device);
-    if (!error) snprintf(e->device + n, sizeof e->device - n, "; launched: %s", refusal);
+    hc_engine *e = calloc(1, sizeof *e);
+    if (!e) return fail(HC_ENOMEM, why, "no memory for an engine; free some memory");
+    e->backend = backend;
+    e->config = *config;
+    e->config.backend = NULL; /* the string is the caller's */
+    e->count_to = INT64_MAX;
+    e->config.wait_us = wait_resolve(config, config->wait_us);
+    atomic_init(&e->wait_us, e->config.wait_us);
+    e->samples = samples_choose();
+    e->forks = fork_count();
+    pthread_mutex_init(&e->masks_lock, NULL);
+    int error = open_on(e, device, why);
+    if (!error)
+        *engine = e;
+    else if (backend->in_place && !backend->tail)
+        engine_discard(e);
+    else
+        closing_run(engine_discard, e, device_backend(e), device, now_us() + CLOSE_US);
     return error;
+}
+
+/* Makes a resident engine or, if that fails, a launched one: hc_info.device then has the reason. */
+static int engine_make_either(const hc_config *config, const struct backend *launched, int device, hc_engine **engine,
+                              struct reason *why)
+{
+    char refusal[HC_DEVICE_CAP] = "";
+    int error = engine_make(config, &backend_resident, device, engine, REASON(refusal, sizeof refusal));
+    if (error == HC_OK) return HC_OK;
+    error = engine_make(config, launched, device, engine, why);
+    if (error) return error;
+    size_t n = strlen((*engine)->device);
+    snprintf((*engine)->device + n, sizeof(*engine)->device - n, "; launched: %s", refusal);
+    return HC_OK;
 }
 
 int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
@@ -310,39 +333,19 @@ int hc_open(const hc_config *given, hc_engine **engine, char *why, size_t cap)
     if (!engine) return fail(HC_EINVAL, REASON(why, cap), "hc_open: engine is NULL; pass a pointer to a hc_engine *");
     *engine = NULL;
     hc_config config;
+    const struct backend *backend;
     int device, error = config_resolve(given, &config, REASON(why, cap));
     if (error) return error;
-    hc_engine *e = calloc(1, sizeof *e);
-    if (!e) return fail(HC_ENOMEM, REASON(why, cap), "no memory for an engine; free some memory");
     if (config.block > 0) costs_measure_once(backend_find("cpu"));
-    error = backend_choose(&config, &e->backend, &device, REASON(why, cap));
-    if (error) goto fail;
-    e->backend = backend_resident_or(e->backend, &config);
-    e->config = config;
-    e->config.backend = NULL; /* the string is the caller's */
-    e->count_to = INT64_MAX;
-    e->config.wait_us = wait_resolve(&config, config.wait_us);
-    atomic_init(&e->wait_us, e->config.wait_us);
-    e->samples = samples_choose();
-    e->forks = fork_count();
-    pthread_mutex_init(&e->masks_lock, NULL);
-    if (e->backend == &backend_resident && !strstr(config.backend, ":resident"))
-        error = open_resident_or_launched(e, device, REASON(why, cap));
+    error = backend_choose(&config, &backend, &device, REASON(why, cap));
+    if (error) return error;
+    const struct backend *cpu = backend_cpu_for(&config), *chosen = backend_resident_or(backend, device, &config);
+    if (chosen != backend && !backend_must_be_resident(&config))
+        error = engine_make_either(&config, backend, device, engine, REASON(why, cap));
     else
-        error = open_on(e, device, REASON(why, cap));
-    if (error && strcmp(config.backend, "auto") == 0 && e->backend != backend_cpu_for(&config)) {
-        close_on(e);
-        e->backend = backend_cpu_for(&config);
-        error = open_on(e, 0, REASON(why, cap));
-    }
-    if (!error) {
-        *engine = e;
-        return HC_OK;
-    }
-    close_on(e);
-    pthread_mutex_destroy(&e->masks_lock);
-fail:
-    free(e);
+        error = engine_make(&config, chosen, device, engine, REASON(why, cap));
+    if (error && strcmp(config.backend, "auto") == 0 && chosen != cpu)
+        error = engine_make(&config, cpu, 0, engine, REASON(why, cap));
     return error;
 }
 
@@ -352,14 +355,20 @@ static void engine_free(hc_engine *e)
     e->queue = NULL;
     if (e->backend->in_place) e->backend->reset(e->state, NULL); /* the backend's threads stop work on the masks */
     engine_masks_free(e);
-    close_on(e);
-    pthread_mutex_destroy(&e->masks_lock);
-    free(e);
+    void (*then)(void *) = e->then;
+    void *then_data = e->then_data;
+    engine_discard(e);
+    if (then) then(then_data);
 }
 
-bool engine_close(hc_engine *e, int wait_us)
+bool engine_close(hc_engine *e, int wait_us, void (*then)(void *), void *then_data)
 {
-    if (!e || engine_is_left_behind(e)) return true;
+    if (!e || engine_is_left_behind(e)) {
+        if (then) then(then_data);
+        return true;
+    }
+    e->then = then;
+    e->then_data = then_data;
     if (!engine_is_on_cpu(e))
         return closing_run(engine_free, e, device_backend(e), e->device_index, now_us() + wait_us);
     engine_free(e);
@@ -368,7 +377,7 @@ bool engine_close(hc_engine *e, int wait_us)
 
 void hc_close(hc_engine *e)
 {
-    engine_close(e, CLOSE_US);
+    engine_close(e, CLOSE_US, NULL, NULL);
 }
 
 /* ---- audio ------------------------------------------------------------------------------------------------------- */
@@ -383,7 +392,8 @@ int engine_process_clean(hc_engine *e, const float *const *in, float *const *out
         is_late = !play_on_device(e, in, out, n, call_us, until_us);
     } else if (is_here) {
         struct rows rows = {in, out, until_us};
-        is_late = engine_play(e, NULL, &rows, n) == HC_LATE; /* if late, `out` has hybrid's head */
+        is_late = engine_play(e, NULL, &rows, n) ==
+                  HC_LATE; /* if late, `out` has the head of "hybrid", and of a resident engine silence */
     }
     bool lost = engine_is_lost(e);
     if (lost || (e->queue && is_late)) outputs_silence(out, e->config.n_out, 0, n);

@@ -22,7 +22,7 @@ int engine_wait_set(hc_engine *engine, int wait_us);
 int engine_steer(hc_engine *engine, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
 
 /* Does the work of hc_close, and waits for a device at most wait_us. false: the device has not answered yet. The memory
- * is freed when it does. [setup] */
-bool engine_close(hc_engine *engine, int wait_us);
+ * is freed when it does. Then calls then(then_data), unless then is NULL; after false on another thread. [setup] */
+bool engine_close(hc_engine *engine, int wait_us, void (*then)(void *), void *then_data);
 
 #endif

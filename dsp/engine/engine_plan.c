@@ -7,6 +7,7 @@
 #include "dsp/device/resident_split.h"
 #include "engine_state.h"
 
+#include <math.h>
 #include <string.h>
 
 bool plan_make(const struct backend *backend, int device, const hc_config *c, struct plan *plan, struct plan *tail_plan,
@@ -105,13 +106,15 @@ int hc_plan(const hc_config *given, hc_info *out, char *why, size_t cap)
     int device;
     if (strcmp(config->backend, "auto") != 0) error = backend_choose(config, &backend, &device, REASON(why, cap));
     if (error) return error;
-    backend = backend_resident_or(backend, config);
+    backend = backend_resident_or(backend, -1, config);
     struct plan plan, tail_plan;
     struct plan_costs costs;
     struct plan_shape shape = config_shape(config);
     bool is_cpu = backend->in_place && !backend->tail;
     info.measured = plan_make(backend, is_cpu ? 0 : -1, config, &plan, &tail_plan, &costs);
     plan_report(backend, &plan, &costs, &shape, &info);
+    if (!isfinite(info.cost_ns))
+        return fail(HC_EUNSUPPORTED, REASON(why, cap), "the head is too large for a resident kernel; use cuda");
     info.backend = backend->name;
     info_copy(&info, out);
     return HC_OK;

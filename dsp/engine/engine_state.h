@@ -57,6 +57,8 @@ struct hc_engine {
     pthread_mutex_t masks_lock; /* calls that make or free masks take turns */
     hc_mask *masks;
     int device_index;
+    void (*then)(void *); /* engine_close calls it with then_data when the engine is freed; NULL: not set */
+    void *then_data;
     char device[128];
     char error[256];                                       /* written before `loss` points to it */
     _Atomic(const char *) loss;                            /* why the device is lost; NULL: it is not */

@@ -25,14 +25,14 @@ static int resident_measure(const struct backend *resident, int device, struct p
 }
 
 /* Returns the largest matrix that the resident kernel plays by the known costs. */
-static int resident_side(const struct backend *backend, hc_config *config)
+static int resident_side(const struct backend *backend, int device, hc_config *config)
 {
     enum { MAX_SIDE = 256 };
     config->backend = backend->name;
     for (int n = 1; n <= MAX_SIDE; n++) {
         config->n_in = config->n_out = n;
         config->n_routes = n * n;
-        if (backend_resident_or(backend, config) == backend) return n - 1;
+        if (backend_resident_or(backend, device, config) == backend) return n - 1;
     }
     return MAX_SIDE;
 }
@@ -77,7 +77,7 @@ int hc_measure(const char *name, hc_costs *out, char *why, size_t cap)
                       .word_ns = resident.word_ns,
                       .near_mac_ns = resident.mac_ns,
                       .far_mac_ns = resident.far_mac_ns,
-                      .resident_side = resident.call_ns > 0 ? resident_side(backend, &config) : 0,
+                      .resident_side = resident.call_ns > 0 ? resident_side(backend, device, &config) : 0,
                       .n_built_in = n_built_in};
     return HC_OK;
 }

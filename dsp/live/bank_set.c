@@ -8,7 +8,7 @@ static struct bank_set *set_make(int n_banks, int n_sources)
 {
     struct bank_set *set = calloc(1, sizeof *set);
     if (!set) return NULL;
-    set->users = 1;
+    atomic_init(&set->users, 1);
     set->banks = calloc((size_t)n_banks, sizeof *set->banks);
     set->sources = calloc((size_t)n_sources, sizeof *set->sources);
     if (set->banks && set->sources) {
@@ -21,13 +21,13 @@ static struct bank_set *set_make(int n_banks, int n_sources)
 
 struct bank_set *bank_set_use(struct bank_set *set)
 {
-    if (set) set->users++;
+    if (set) atomic_fetch_add(&set->users, 1);
     return set;
 }
 
 void bank_set_release(struct bank_set *set)
 {
-    if (!set || --set->users > 0) return;
+    if (!set || atomic_fetch_sub(&set->users, 1) > 1) return;
     for (int i = 0; i < set->n_banks; i++) hc_bank_data_free(&set->banks[i]);
     free(set->banks);
     free(set->sources);

@@ -6,13 +6,15 @@
 #include "glide.h"
 #include "haloconv_live.h"
 
+#include <stdatomic.h>
+
 struct set_source {
     int bank;
     struct steer_target first;  /* the source's target before any request                        */
 };
 
 struct bank_set {
-    int users;                  /* number of users: the live convolver, its engines; under hc_live.setup */
+    atomic_int users;           /* number of users: the live convolver, its engines              */
     int n_banks;
     hc_bank_data *banks;        /* [n_banks]                                                     */
     int n_sources;

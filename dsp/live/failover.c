@@ -169,8 +169,6 @@ static int ask_device(struct failover *f)
 
 /* ---- open and close ---------------------------------------------------------------------------- */
 
-static _Atomic(struct failover *) abandoned; /* never freed: a device that hangs may still write to this memory */
-
 int failover_open(const hc_config *config, struct input_history *history, struct positions *positions,
                   double standby_share, struct failover **out, struct reason *why)
 {
@@ -202,21 +200,25 @@ int failover_open(const hc_config *config, struct input_history *history, struct
     return error;
 }
 
+/* Frees what the engines used. */
+static void failover_free(void *failover)
+{
+    struct failover *f = failover;
+    runner_close(&f->main);
+    steered_close(&f->steered); /* close it after the engines, which play its banks */
+    sem_destroy(&f->wake);
+    free(f);
+}
+
 bool failover_close(struct failover *f)
 {
     if (!f) return true;
     standby_stop(f);
-    if (f->main.engine && (ask_device(f) == HC_LATE || !engine_close(f->main.engine, FREEWHEEL_US))) {
-        f->abandoned = atomic_exchange(&abandoned, f);
-        return false;
-    }
-    f->main.engine = NULL;
-    runner_close(&f->main);
     runner_close(&f->standby);
-    steered_close(&f->steered); /* close it after the engines, which play its banks */
-    sem_destroy(&f->wake);
-    free(f);
-    return true;
+    hc_engine *main = f->main.engine;
+    int wait_us = main && ask_device(f) == HC_LATE ? 0 : FREEWHEEL_US;
+    f->main.engine = NULL;
+    return engine_close(main, wait_us, failover_free, f);
 }
 
 /* ---- masks ------------------------------------------------------------------------------------- */
@@ -317,10 +319,12 @@ void failover_sweep(struct failover *f)
     steered_sweep(&f->steered);
 }
 
-/* Moves the sources of the main engine; n = 0 and now_us = 0: the engine is not active. */
+/* Moves the sources of the main engine; n = 0 and now_us = 0: the engine is not active. After a takeover the worker may
+ * play the main engine (ask_device), and only the standby engine's sources move. */
 static void move_main(struct failover *f, int n, int64_t now_us)
 {
-    if (f->steered.n_sources > 0) steered_move(&f->steered, f->main.engine, n, now_us);
+    hc_engine *main = takeover_of(f) == TAKEOVER_NOT_NEEDED ? f->main.engine : NULL;
+    if (f->steered.n_sources > 0) steered_move(&f->steered, main, n, now_us);
 }
 
 static void move_standby(struct failover *f)

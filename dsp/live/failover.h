@@ -77,7 +77,6 @@ struct failover {
     atomic_bool is_hung;       /* the device does not answer: closing the engine could hang as well            */
     atomic_bool cannot_follow; /* the device failed in failover_follow                                            */
     atomic_bool is_slow;       /* too many blocks are late                                                        */
-    struct failover *abandoned; /* the next in the list of failovers whose device hung                            */
 };
 
 /* Makes an engine for config that plays silence, and a standby engine if the first is not on the CPU and standby_share
@@ -86,7 +85,7 @@ struct failover {
 int failover_open(const hc_config *config, struct input_history *history, struct positions *positions,
                   double standby_share, struct failover **failover, struct reason *why);
 
-/* false: the device hangs, and its memory is not freed; the process should end by _exit. NULL is allowed. */
+/* false: the device hangs; a thread frees the main engine and the failover when the device answers. NULL is allowed. */
 bool failover_close(struct failover *failover);
 
 /* Makes masks of n routes, and the banks of a set, and fades to them. n = 0: no mask; set NULL: no banks. A failure

@@ -11,7 +11,7 @@
 void live_engine_close(struct live_engine *e)
 {
     if (!e) return;
-    if (!failover_close(e->failover)) e->stream->is_held = true;
+    if (!failover_close(e->failover)) e->stream->has_hung = true;
     meter_close(&e->meter);
     free(e);
 }

@@ -36,7 +36,7 @@ int live_engine_make(const hc_live_config *config, struct stream *stream, struct
                      const struct engine_format *format, const struct live_mask *mask, bool reports,
                      struct live_engine **engine, struct reason *why);
 
-/* Closes an engine. If its device hangs, its memory is not freed, and stream->is_held is set. NULL is allowed. */
+/* Closes an engine. If its device hangs, a thread frees it later, and stream->has_hung is set. NULL is allowed. */
 void live_engine_close(struct live_engine *engine);
 
 /* Can the engine fade to a mask and its banks without a new engine? */

@@ -135,7 +135,7 @@ int hc_live_close(hc_live *l)
     ready_close(&l->ready);
     keep_close(l);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) live_engine_close(all[i]);
-    if (l->stream.is_held) return HC_EDEVICE;
+    bool has_hung = l->stream.has_hung;
     live_mask_free(&l->mask);
     input_history_close(&l->stream.history);
     mixer_close(&l->mixer);
@@ -151,7 +151,7 @@ int hc_live_close(hc_live *l)
     pthread_mutex_destroy(&l->setup);
     pthread_mutex_destroy(&l->info_lock);
     free(l);
-    return HC_OK;
+    return has_hung ? HC_EDEVICE : HC_OK;
 }
 
 void hc_live_reset(hc_live *l)

@@ -183,7 +183,7 @@ void steered_move(struct steered *s, hc_engine *main, int n, int64_t now_us)
     for (int i = 0; s->playing && i < s->n_sources; i++)
         if (entries_update(s, i, now_us)) {
             const hc_bank *bank = bank_of(s, s->playing->main, i);
-            engine_steer(main, i, bank, s->sent[i].entry, s->sent[i].weight, s->sent[i].n);
+            if (main) engine_steer(main, i, bank, s->sent[i].entry, s->sent[i].weight, s->sent[i].n);
         }
     s->clock.frame += n;
 }

@@ -13,8 +13,7 @@ struct stream {
     atomic_int_fast64_t begin;           /* the first frame of the history at the present rate                 */
     atomic_uint_fast64_t format;         /* rate << 32 | block, as last requested                              */
     atomic_bool freewheels;              /* true: blocks have no deadlines                                     */
-    bool is_held;                        /* a device that hangs may still read the history: do not free it;
-                                            for workers                                                        */
+    bool has_hung;                       /* a device hung when its engine was closed; for workers              */
 };
 
 static inline int format_rate(uint64_t format)

@@ -8,11 +8,10 @@
 #include <string.h>
 
 enum {
-    MAX_DEVICES = 64,
     PAUSE_NS = 20000,     /* between two queries                                                            */
     COUNTED_NS = 1000000, /* a longer pause counts as this: the process was stopped                         */
     HANG_MS = 10000,      /* a device that needs longer hangs                                               */
-    HUNG_MS = 100         /* the next wait for a device that hung                                           */
+    HUNG_MS = 100         /* while it hangs                                                                 */
 };
 
 void *device_cut(void *base, size_t *used, size_t n)
@@ -22,26 +21,58 @@ void *device_cut(void *base, size_t *used, size_t n)
     return p;
 }
 
-static int hung[MAX_DEVICES]; /* atomic; 1: the last wait took too long */
+/* A device hangs from a wait that took too long until a wait succeeds, or the work that took too long has ended. */
+struct hang {
+    int is_set;        /* atomic */
+    cudaEvent_t ended; /* behind that work; NULL: unknown. Under hangs_lock */
+};
+static pthread_mutex_t hangs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hang hangs[MAX_DEVICES];
 
 struct wait {
-    int *hung;                  /* of the device */
+    struct hang *hang;          /* of the device */
+    cudaStream_t stream;        /* that has the work */
     int64_t last_ns, waited_ns; /* the last query; the time before it */
 };
 
-static struct wait wait_begin(void)
+static struct wait wait_begin(cudaStream_t stream)
 {
     int device;
     if (cudaGetDevice(&device) != cudaSuccess || device >= MAX_DEVICES) device = 0;
-    return {hung + device, 0, 0};
+    struct hang *hang = hangs + device;
+    if (__atomic_load_n(&hang->is_set, __ATOMIC_RELAXED)) {
+        pthread_mutex_lock(&hangs_lock);
+        if (hang->ended && cudaEventQuery(hang->ended) == cudaSuccess)
+            __atomic_store_n(&hang->is_set, 0, __ATOMIC_RELAXED);
+        cudaGetLastError();
+        pthread_mutex_unlock(&hangs_lock);
+    }
+    return {hang, stream, 0, 0};
+}
+
+/* The device hangs, with the work that is in the stream now. */
+static void hang_set(struct hang *hang, cudaStream_t stream)
+{
+    pthread_mutex_lock(&hangs_lock);
+    if (!__atomic_exchange_n(&hang->is_set, 1, __ATOMIC_RELAXED)) {
+        if (hang->ended) cudaEventDestroy(hang->ended);
+        hang->ended = NULL;
+        if (cudaEventCreateWithFlags(&hang->ended, cudaEventDisableTiming) == cudaSuccess &&
+            cudaEventRecord(hang->ended, stream) != cudaSuccess) {
+            cudaEventDestroy(hang->ended);
+            hang->ended = NULL;
+        }
+        cudaGetLastError();
+    }
+    pthread_mutex_unlock(&hangs_lock);
 }
 
 /* Reads the result of a query. true: the work is done, has failed or takes too long; else pauses and returns false. */
 static bool query_over(cudaError_t *query, struct wait *wait)
 {
-    const int max_ms = __atomic_load_n(wait->hung, __ATOMIC_RELAXED) ? HUNG_MS : HANG_MS;
+    const int max_ms = __atomic_load_n(&wait->hang->is_set, __ATOMIC_RELAXED) ? HUNG_MS : HANG_MS;
     if (*query != cudaErrorNotReady) {
-        if (wait->last_ns) __atomic_store_n(wait->hung, 0, __ATOMIC_RELAXED); /* it did work */
+        if (wait->last_ns) __atomic_store_n(&wait->hang->is_set, 0, __ATOMIC_RELAXED); /* it did work */
         return true;
     }
     cudaGetLastError();
@@ -49,7 +80,7 @@ static bool query_over(cudaError_t *query, struct wait *wait)
     wait->last_ns = ns;
     wait->waited_ns += passed < COUNTED_NS ? passed : (int64_t)COUNTED_NS;
     if (wait->waited_ns > max_ms * 1000000LL) {
-        __atomic_store_n(wait->hung, 1, __ATOMIC_RELAXED);
+        hang_set(wait->hang, wait->stream);
         *query = cudaErrorLaunchTimeout;
         return true;
     }
@@ -61,16 +92,16 @@ static bool query_over(cudaError_t *query, struct wait *wait)
 cudaError_t device_wait(cudaStream_t stream)
 {
     cudaError_t e;
-    struct wait wait = wait_begin();
+    struct wait wait = wait_begin(stream);
     do e = cudaStreamQuery(stream);
     while (!query_over(&e, &wait));
     return e;
 }
 
-cudaError_t device_wait_event(cudaEvent_t event)
+cudaError_t device_wait_event(cudaEvent_t event, cudaStream_t stream)
 {
     cudaError_t e;
-    struct wait wait = wait_begin();
+    struct wait wait = wait_begin(stream);
     do e = cudaEventQuery(event);
     while (!query_over(&e, &wait));
     return e;

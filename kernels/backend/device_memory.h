@@ -8,14 +8,17 @@
 #include <cuda_runtime.h>
 #include <stddef.h>
 
+enum { MAX_DEVICES = 64 };
+
 /* Returns the next n bytes of a region at base and advances *used. base NULL: only counts, returns NULL. */
 void *device_cut(void *base, size_t *used, size_t n);
 
-/* Wait for a stream or an event, for set-up while audio runs. cudaStreamSynchronize and cudaEventSynchronize poll
- * without a pause and delay the launches of other threads: with masks of 256 x 256 x 1 s made in a loop, the median
- * time of an audio call was 215 us. cudaErrorLaunchTimeout: the device hangs, its work has not ended after 10 s. */
+/* Wait for a stream, or for an event that was recorded in a stream, for set-up while audio runs. cudaStreamSynchronize
+ * and cudaEventSynchronize poll without a pause and delay the launches of other threads: with masks of 256 x 256 x 1 s
+ * made in a loop, the median time of an audio call was 215 us. cudaErrorLaunchTimeout: the device hangs, its work has
+ * not ended after 10 s. */
 cudaError_t device_wait(cudaStream_t stream);
-cudaError_t device_wait_event(cudaEvent_t event);
+cudaError_t device_wait_event(cudaEvent_t event, cudaStream_t stream);
 /* Waits for a stream. true: the device hangs, and what the stream's work uses must stay. NULL: false. */
 bool device_hangs(cudaStream_t stream);
 
@@ -28,13 +31,14 @@ cudaError_t device_stream_follow(cudaStream_t stream, cudaStream_t other);
 /* ---- memory, of pools --------------------------------------------------------------------------------------------
  *
  * cudaFree and cudaFreeHost wait until the device is idle, and hold the driver's lock: audio would wait, too. A pool
- * frees memory without a wait. Each device has one pool of its own memory and one of pinned host memory. Calls are for
- * the current device. */
+ * frees memory without a wait for other work. Each device has one pool of its own memory and one of pinned host
+ * memory. Calls are for the current device. */
 
 /* Allocates bytes on the device. HC_ENOMEM: the line has the size needed and the size free. what: the owner, such as
  * "the engine". */
 int device_alloc(void **p, size_t bytes, const char *what, struct reason *why);
-/* Frees memory that no work uses any more, and gives the pool's vacant memory back. NULL is allowed. */
+/* Frees memory that no work uses any more, and gives the pool's vacant memory back. Waits up to 10 s for earlier calls
+ * for the pool. NULL is allowed. */
 void device_free(void *p);
 /* Frees memory when the work that is in the stream now has ended. The pool keeps it for the next mask. NULL is allowed. */
 void device_free_behind(void *p, cudaStream_t stream);

@@ -11,8 +11,6 @@
 #include <cuda.h>
 #endif
 
-enum { DEVICES = 64 };
-
 struct partition {
     bool is_tried;
     int n_sm; /* 0: no partition */
@@ -22,7 +20,7 @@ struct partition {
 };
 
 static pthread_mutex_t partitions_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct partition partitions[DEVICES];
+static struct partition partitions[MAX_DEVICES];
 
 #if CUDART_VERSION >= 12050
 /* Finds a call of the driver as of CUDA `version`. The module is not linked with the driver, which may be older. */
@@ -108,7 +106,7 @@ static int green_stream_make(const struct partition *, cudaStream_t *stream, boo
 static const struct partition *partition_of(int device)
 {
     const char *text = getenv("HALOCONV_PARTITION");
-    if (!text || !text[0] || device < 0 || device >= DEVICES) return NULL;
+    if (!text || !text[0] || device < 0 || device >= MAX_DEVICES) return NULL;
     struct partition *p = &partitions[device];
     pthread_mutex_lock(&partitions_lock);
     if (!p->is_tried) {

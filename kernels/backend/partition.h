@@ -20,8 +20,8 @@ int live_stream_make(cudaStream_t *stream, bool urgent, struct reason *why);
 /* Finds how many multiprocessors the streams of live_stream_make have. */
 int live_sm_count(int device, int *n_sm, struct reason *why);
 
-/* Returns the multiprocessors of the partition, and makes it if HALOCONV_PARTITION asks for it. 0: there is none;
- * *missing has the reason, "" if none was asked for. */
+/* Returns the number of multiprocessors of the partition, and makes it if HALOCONV_PARTITION asks for it. 0: there is
+ * none; *missing has the reason, "" if none was asked for. */
 int partition_size(int device, const char **missing);
 
 #endif

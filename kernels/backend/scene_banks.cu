@@ -111,7 +111,7 @@ static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, con
         TRY(fft_factors_make(m->tw[l], bank->log2_P[l], m->stream), "making the tables of a transform");
     for (int first = 0, i = 0; first < data->n_entries; first += step, i ^= 1) {
         const int n = data->n_entries - first < step ? data->n_entries - first : step;
-        if (first >= 2 * step) TRY(device_wait_event(m->sent[i]), "cudaEventQuery");
+        if (first >= 2 * step) TRY(device_wait_event(m->sent[i], m->stream), "cudaEventQuery");
         for (int row = 0; row < n * data->n_out; row++)
             memcpy(m->pinned[i] + row * pitch, data->taps[(size_t)first * data->n_out + row], pitch * sizeof(float));
         TRY(cudaMemcpyAsync(m->taps[i], m->pinned[i], n * entry_bytes, cudaMemcpyHostToDevice, m->stream),

@@ -136,7 +136,7 @@ static int upload_turn(struct cuda_files *s, struct mask_upload *upload, struct 
     TRY(cudaEventRecord(s->half_sent[upload->half], s->setup), "cudaEventRecord");
     upload->half ^= 1;
     upload->sent = upload->used = 0;
-    TRY(device_wait_event(s->half_sent[upload->half]), "making a mask");
+    TRY(device_wait_event(s->half_sent[upload->half], s->setup), "making a mask");
     return HC_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "cuda_live.h"
 #include "device_costs.h"
 #include "dsp/device/render_backend.h"
+#include "dsp/device/resident_split.h"
 #include "dsp/device/scene_backend.h"
 #include "dsp/device/tensor_backend.h"
 #include "fft_factors.h"
@@ -60,7 +61,7 @@ static constexpr struct plan_costs costs_of_a_gpu(void)
 }
 static constexpr struct plan_costs costs = costs_of_a_gpu();
 
-/* The fields that both backends share. */
+/* The fields that all three backends share. */
 static constexpr struct backend backend_of_a_gpu(void)
 {
     struct backend backend = {};
@@ -100,6 +101,8 @@ static constexpr struct plan_costs costs_of_a_resident_head(void)
     c.word_ns = 3.7;
     c.mac_ns = 7.63e-3;
     c.far_mac_ns = 4.55e-2;
+    c.max_workers = MAX_RESIDENT_WORKERS;
+    c.worker_bytes = RESIDENT_SHARED;
     return c;
 }
 static constexpr struct plan_costs resident_costs = costs_of_a_resident_head();
@@ -120,6 +123,7 @@ static constexpr struct backend resident_backend(void)
     backend.costs = &resident_costs;
     backend.describe = resident_describe;
     backend.measure = resident_costs_measure;
+    backend.limit = resident_head_limit;
     backend.in_place = true;
     backend.open = resident_head_open;
     backend.close = resident_head_close;

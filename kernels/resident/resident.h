@@ -41,10 +41,10 @@
 #include <stdint.h>
 
 enum {
-    RESIDENT_SLOTS = 16,         /* requests of an engine that are posted and not answered yet; input of more is lost */
+    RESIDENT_RING = 16,          /* requests of an engine that are posted and not answered yet; input of more is lost */
     RESIDENT_HEADER = 10,        /* words of a request before its frames: enum resident_header                        */
     RESIDENT_THREADS = 512,      /* threads of a worker                                                               */
-    RESIDENT_SAVED = 6,          /* numbers that a worker hands over: last block, position of its end, two words: the
+    CHECKPOINT_WORDS = 6,        /* numbers that a worker hands over: last block, position of its end, two words: the
                                     mask's address, with the number of its making                             */
     RESIDENT_SEATS = 256         /* max. workers of all engines                                                       */
 };
@@ -91,15 +91,15 @@ RESIDENT_INLINE struct resident_tables resident_tables_at(int at, int n_rows, in
 
 struct resident_job {            /* what the workers of an engine need; constant                                      */
     struct resident_job *on_device; /* this struct in device memory, from resident_enter on                           */
-    struct resident_word *request; /* [RESIDENT_SLOTS][request_words], pinned host memory                             */
+    struct resident_word *request; /* [RESIDENT_RING][request_words], pinned host memory                              */
     struct resident_word *copy;  /* the same in device memory; NULL: one worker                                       */
     struct resident_word *answer; /* [n_out][block], pinned host memory                                               */
-    struct resident_word *sums;  /* [n_workers][RESIDENT_SLOTS][outs * block], device memory; NULL: one part          */
+    struct resident_word *sums;  /* [n_workers][RESIDENT_RING][outs * block], device memory; NULL: one part          */
     float *histories;            /* [n_workers][ins][history], device memory: between two generations                 */
-    uint32_t *numbers;           /* [n_workers][RESIDENT_SAVED], device memory                                        */
+    uint32_t *checkpoints;       /* [n_workers][CHECKPOINT_WORDS], device memory                                      */
     int n_in, n_out, block;
     int history;                 /* frames before a block that its output depends on; a multiple of 4                 */
-    int row, room;               /* floats of an input in shared memory; of these, those that a block may touch       */
+    int row, block_span;         /* floats of an input in shared memory; of these, those that a block may touch       */
     int sums_at, views_at;       /* where a worker's shared memory has the sums of its group, and masks, in floats    */
     int n_groups, n_parts;       /* worker w is part w % n_parts of group w / n_parts                                 */
     int outs, ins;               /* max. of a worker                                                                  */
@@ -123,7 +123,10 @@ RESIDENT_INLINE int resident_first_in(const struct resident_job *job, int part)
 
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
 
-struct resident_seat { uint32_t arrived, taken; }; /* the newest generation at the seat; 1: a worker serves here      */
+struct resident_seat {
+    uint32_t newest_generation;  /* of the workers that have come to the seat                                         */
+    uint32_t is_held;            /* 1: a worker serves here                                                           */
+};
 
 struct resident_launch {
     const struct resident_job *jobs[RESIDENT_SEATS]; /* on the device; NULL: no job                                   */
@@ -150,7 +153,8 @@ int resident_workers_per_sm(size_t shared_bytes);
 struct resident_service;
 
 /* Enters a job, with job->n_workers set, and starts the service if it is the first one. Returns when a generation
- * that was launched after this call has started. HC_EUNSUPPORTED: the GPU cannot serve it; `why` says why. [setup] */
+ * that was launched after this call has started. HC_EUNSUPPORTED: the GPU cannot serve it; `why` says why. *service is
+ * NULL if the job is not entered; else the caller calls resident_leave, even after an error. [setup] */
 int resident_enter(int device, struct resident_job *job, struct resident_service **service, struct reason *why);
 /* Takes a job out: generations that are launched from now on do not see it. Then the owner posts a request of 0 frames,
  * and calls resident_follow. [setup] */
@@ -159,7 +163,8 @@ void resident_leave(struct resident_service *service, struct resident_job *job);
 void resident_follow(struct resident_service *service, cudaStream_t stream);
 /* Reports a request: the kernel stays, or comes back. [rt] */
 void resident_posted(struct resident_service *service, int64_t now_us);
-/* Lets the manager have the priority right below the calling audio thread's. [rt] */
+/* Lets the manager have the priority right below the calling audio thread's. Of several audio threads, the one that
+ * called last counts. [rt] */
 void resident_lead(struct resident_service *service);
 /* Returns the reason why the device is lost; NULL: it works. [rt] */
 const char *resident_lost(const struct resident_service *service);

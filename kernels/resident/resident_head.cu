@@ -8,14 +8,13 @@
 
 #include "dsp/base/await.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    YIELD_US = 1000000, /* a longer wait gives the processor to others                                          */
-    CLOSE_US = 100000   /* a late block may take so long before an engine closes                                */
+    PATIENT_US = 1000000, /* a longer wait has no deadline: its thread does not play audio                        */
+    CLOSE_US = 100000     /* a late block may take so long before an engine closes                                */
 };
 
 struct head {
@@ -36,40 +35,64 @@ struct head_mask {
 
 /* ---- requests and answers ---------------------------------------------------------------------------------------- */
 
-/* Has every group answered this request? Its first word is that of frame 0 of its first output. */
-static bool is_answered(const struct head *h, uint32_t number)
+/* Loads a word of an answer. false: it is not that of this request, or of a later one, yet. */
+static inline bool word_read(const struct resident_word *from, uint32_t number, uint32_t *value)
 {
-    const struct resident_job *job = h->job;
-    for (int g = 0; g < job->n_groups; g++) {
-        const struct resident_word *word = job->answer + (size_t)resident_first_out(job, g) * job->block;
-        if ((int32_t)(__atomic_load_n(&word->number, __ATOMIC_ACQUIRE) - number) < 0) return false;
-    }
-    return true;
+    const uint64_t word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
+    *value = (uint32_t)word;
+    return (int32_t)((uint32_t)(word >> 32) - number) >= 0;
 }
 
 /* A step of a loop that waits. Without a deadline it keeps the kernel on the GPU, and gives the processor to others.
  * HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
-static int wait_step(const struct head *h, int64_t until_us, struct reason *why)
+static int wait_step(const struct head *h, int64_t *since_us, int64_t until_us, struct reason *why)
 {
     const char *lost = resident_lost(h->service);
     if (lost) return fail(HC_EDEVICE, why, "%s", lost);
     const int64_t us = now_us();
-    if (until_us - us > YIELD_US) {
+    if (until_us - us > PATIENT_US) {
         resident_posted(h->service, us);
-        sched_yield();
+        await_pause(since_us);
     }
     return us > until_us ? HC_LATE : HC_OK;
 }
 
-/* Waits until every group has answered. HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
-static int answer_await(const struct head *h, uint32_t number, int64_t until_us, struct reason *why)
+/* Waits for a word. HC_LATE: the deadline passed. HC_EDEVICE: the device is lost. */
+static inline int word_await(const struct head *h, const struct resident_word *from, uint32_t number, uint32_t *value,
+                             int64_t until_us, struct reason *why)
 {
-    for (unsigned spins = 1; !is_answered(h, number); spins++) {
-        const int rc = spins % 64 == 0 ? wait_step(h, until_us, why) : HC_OK;
+    int64_t since_us = 0;
+    for (unsigned spins = 1; !word_read(from, number, value); spins++) {
+        const int rc = spins % 64 == 0 ? wait_step(h, &since_us, until_us, why) : HC_OK;
         if (rc != HC_OK) return rc;
         cpu_relax();
     }
     return HC_OK;
+}
+
+/* Returns the first word of a group's answer: that of frame 0 of its first output. */
+static const struct resident_word *answer_of(const struct resident_job *job, int group)
+{
+    return job->answer + (size_t)resident_first_out(job, group) * job->block;
+}
+
+/* Has every group answered this request? */
+static bool is_answered(const struct head *h, uint32_t number)
+{
+    uint32_t value;
+    for (int g = 0; g < h->job->n_groups; g++)
+        if (!word_read(answer_of(h->job, g), number, &value)) return false;
+    return true;
+}
+
+/* Waits until every group has answered. Fails as word_await. */
+static int answer_await(const struct head *h, uint32_t number, int64_t until_us, struct reason *why)
+{
+    uint32_t value;
+    int rc = HC_OK;
+    for (int g = 0; g < h->job->n_groups && rc == HC_OK; g++)
+        rc = word_await(h, answer_of(h->job, g), number, &value, until_us, why);
+    return rc;
 }
 
 static void word_write(struct resident_word *to, uint32_t value, uint32_t number)
@@ -80,7 +103,7 @@ static void word_write(struct resident_word *to, uint32_t value, uint32_t number
 
 static struct resident_word *request_at(const struct head *h)
 {
-    return h->job->request + (size_t)(h->number % RESIDENT_SLOTS) * h->job->request_words;
+    return h->job->request + (size_t)(h->number % RESIDENT_RING) * h->job->request_words;
 }
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
@@ -93,15 +116,16 @@ static int job_split(struct resident_job *job, const struct plan_costs *costs, c
     int n_sm;
     TRY(resident_load(&shared_max), "loading the resident kernel");
     PASS(live_sm_count(device, &n_sm, why));
-    const int max_workers = n_sm / 2 < MAX_RESIDENT_WORKERS ? n_sm / 2 : MAX_RESIDENT_WORKERS; /* of two generations */
-    const struct resident_split split = resident_split_choose(costs, head, max_workers, (double)shared_max);
+    if (n_sm < 2) return fail(HC_EUNSUPPORTED, why, "the GPU has one multiprocessor");
+    const struct resident_split split =
+        resident_split_choose(costs, head, resident_max_workers(n_sm), (double)shared_max);
     if (split.n_parts == 0) return fail(HC_EUNSUPPORTED, why, "too large for a resident kernel");
     job->n_in = head->n_in;
     job->n_out = head->n_out;
     job->block = head->block;
     job->history = resident_round_up(head->max_taps, 4);
     job->row = resident_row(job->history, job->block);
-    job->room = resident_room(job->block);
+    job->block_span = resident_block_span(job->block);
     job->sums_at = split.ins * job->row;
     job->views_at = job->sums_at + resident_round_up(split.n_parts * split.outs * job->block, 4);
     job->n_groups = split.n_groups;
@@ -125,15 +149,15 @@ static int job_split(struct resident_job *job, const struct plan_costs *costs, c
 static size_t memory_cut(struct resident_job *job, void *base)
 {
     const size_t history = (size_t)job->n_workers * job->ins * job->history * sizeof(float);
-    const size_t sums = (size_t)job->n_workers * RESIDENT_SLOTS * job->outs * job->block;
+    const size_t sums = (size_t)job->n_workers * RESIDENT_RING * job->outs * job->block;
     size_t used = 0;
     job->on_device = (struct resident_job *)device_cut(base, &used, sizeof *job);
     job->histories = (float *)device_cut(base, &used, history);
-    job->numbers = (uint32_t *)device_cut(base, &used, job->n_workers * RESIDENT_SAVED * sizeof(uint32_t));
+    job->checkpoints = (uint32_t *)device_cut(base, &used, job->n_workers * CHECKPOINT_WORDS * sizeof(uint32_t));
     job->copy = job->sums = NULL;
     if (job->n_workers > 1)
         job->copy = (struct resident_word *)device_cut(
-            base, &used, RESIDENT_SLOTS * (size_t)job->request_words * sizeof(struct resident_word));
+            base, &used, RESIDENT_RING * (size_t)job->request_words * sizeof(struct resident_word));
     if (job->n_parts > 1)
         job->sums = (struct resident_word *)device_cut(base, &used, sums * sizeof(struct resident_word));
     return used;
@@ -167,6 +191,15 @@ const char *resident_head_refusal(int device)
     return is_traced() ? "a debugger traces this process" : NULL;
 }
 
+void resident_head_limit(int device, struct plan_costs *costs)
+{
+    int n_sm, bytes;
+    if (live_sm_count(device, &n_sm, NULL) == HC_OK) costs->max_workers = resident_max_workers(n_sm);
+    if (cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess)
+        costs->worker_bytes = bytes;
+    cudaGetLastError(); /* the device may be absent */
+}
+
 static int head_open(struct head *h, const hc_config *config, const struct plan *plan, struct reason *why)
 {
     PASS(device_use(h->device, why));
@@ -178,7 +211,7 @@ static int head_open(struct head *h, const hc_config *config, const struct plan 
     PASS(job_split(job, &plan->costs, &head, h->device, why));
     PASS(live_stream_make(&h->setup, false, why));
     const size_t word = sizeof(struct resident_word);
-    PASS(device_alloc_host((void **)&job->request, RESIDENT_SLOTS * (size_t)job->request_words * word, why));
+    PASS(device_alloc_host((void **)&job->request, RESIDENT_RING * (size_t)job->request_words * word, why));
     PASS(device_alloc_host((void **)&job->answer, (size_t)job->n_out * job->block * word, why));
     const size_t bytes = memory_cut(job, NULL);
     PASS(device_alloc(&h->memory, bytes, "the engine", why));
@@ -195,7 +228,7 @@ void resident_head_close(void *state)
     cudaSetDevice(h->device);
     if (h->service) {
         resident_leave(h->service, h->job);
-        if (answer_await(h, h->number + 1 - RESIDENT_SLOTS, now_us() + CLOSE_US, NULL) == HC_OK) {
+        if (answer_await(h, h->number + 1 - RESIDENT_RING, now_us() + CLOSE_US, NULL) == HC_OK) {
             h->number++;
             word_write(request_at(h) + HEADER_N, 0, h->number);
         }
@@ -341,16 +374,11 @@ static void request_write(const struct head *h, const struct rows *rows, int n, 
 /* Reads an output, word by word as they come. */
 static int answer_read(const struct head *h, int out, float *y, int n, int64_t until_us, struct reason *why)
 {
-    const uint64_t *from = (const uint64_t *)(const void *)(h->job->answer + (size_t)out * h->job->block);
+    const struct resident_word *from = h->job->answer + (size_t)out * h->job->block;
     for (int i = 0; i < n; i++) {
-        uint64_t word = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
-        for (unsigned spins = 1; (uint32_t)(word >> 32) != h->number; spins++) {
-            const int rc = spins % 64 == 0 ? wait_step(h, until_us, why) : HC_OK;
-            if (rc != HC_OK) return rc;
-            cpu_relax();
-            word = __atomic_load_n(from + i, __ATOMIC_ACQUIRE);
-        }
-        const uint32_t bits = (uint32_t)word;
+        uint32_t bits;
+        const int rc = word_await(h, from + i, h->number, &bits, until_us, why);
+        if (rc != HC_OK) return rc;
         memcpy(y + i, &bits, sizeof bits);
     }
     return HC_OK;
@@ -359,12 +387,13 @@ static int answer_read(const struct head *h, int out, float *y, int n, int64_t u
 int resident_head_play(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why)
 {
     struct head *h = (struct head *)state;
-    int rc = answer_await(h, h->number + 1 - RESIDENT_SLOTS, rows->until_us, why); /* the slot is free */
+    int rc = answer_await(h, h->number + 1 - RESIDENT_RING, rows->until_us, why); /* its ring entry is free */
     if (rc == HC_OK) {
         h->number++;
         request_write(h, rows, n, fade);
-        resident_posted(h->service, now_us());
-        resident_lead(h->service);
+        const int64_t us = now_us();
+        resident_posted(h->service, us);
+        if (rows->until_us - us <= PATIENT_US) resident_lead(h->service);
     }
     h->at += (uint32_t)n; /* the workers replace skipped frames by silence */
     for (int out = 0; out < h->job->n_out && rc == HC_OK; out++)
@@ -388,6 +417,6 @@ int resident_head_reset(void *state, struct reason *why)
     h->number++;
     request_write(h, NULL, 1, &silence);
     rc = answer_await(h, h->number, AWAIT_FOREVER, why);
-    h->at += (uint32_t)(h->job->history + h->job->room); /* a multiple of 4, as a block should begin */
+    h->at += (uint32_t)(h->job->history + h->job->block_span);
     return rc;
 }

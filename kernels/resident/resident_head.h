@@ -7,6 +7,8 @@
 
 /* Returns the reason why a device cannot have a resident kernel; NULL: it can. [setup] */
 const char *resident_head_refusal(int device);
+/* Sets the workers of an engine, and their shared memory. [setup] */
+void resident_head_limit(int device, struct plan_costs *costs);
 int resident_head_open(const hc_config *config, const struct plan *plan, int device, void **state, struct reason *why);
 void resident_head_close(void *state);
 int resident_head_mask_make(void *state, const struct matrix *matrix, void **mask, struct reason *why);

@@ -44,10 +44,11 @@ struct worker {
     uint32_t end;    /* the position after it */
     int at;          /* where it ends in a row; at - history is end modulo 4 */
     uint64_t born_ns;
-    bool comes, leaves;
+    bool goes_on; /* it has a request, its seat, all sums */
+    bool is_superseded;
     uint32_t header[RESIDENT_HEADER];
     struct mask_view views[2]; /* the first n_cached are used */
-    struct mask_key saved;     /* the mask in `numbers` */
+    struct mask_key saved;     /* the mask in the checkpoint */
     float sums[WARPS][FRAMES];
 };
 
@@ -62,9 +63,9 @@ __device__ static inline int *x_ints(int at)
 }
 
 /* Has the next generation's worker arrived? */
-__device__ static inline bool is_relieved(const struct resident_seat *seat, uint32_t generation)
+__device__ static inline bool is_superseded(const struct resident_seat *seat, uint32_t generation)
 {
-    return (int32_t)(*(const volatile uint32_t *)&seat->arrived - generation) > 0;
+    return (int32_t)(*(const volatile uint32_t *)&seat->newest_generation - generation) > 0;
 }
 
 /* Waits for the next block. false: this worker leaves. */
@@ -74,11 +75,11 @@ __device__ static bool block_await(const struct resident_word *request, bool is_
     if (threadIdx.x == 0) {
         uint64_t from_ns = time_ns();
         uint64_t last_ns = from_ns;
-        w.comes = false;
-        for (unsigned polls = 0; !w.comes; polls++) {
+        w.goes_on = false;
+        for (unsigned polls = 0; !w.goes_on; polls++) {
             const struct resident_word word = word_load(request + HEADER_N);
             w.header[HEADER_N] = word.value;
-            w.comes = word.number == w.number + 1;
+            w.goes_on = word.number == w.number + 1;
             if (is_first && launch.on_demand) break;
             if (polls % POLLS != POLLS - 1) continue;
             const uint64_t ns = time_ns();
@@ -88,11 +89,11 @@ __device__ static bool block_await(const struct resident_word *request, bool is_
             }
             last_ns = ns;
             if (ns - born_ns > launch.max_ns) break;
-            if (ns - from_ns > launch.idle_ns && (launch.on_demand || is_relieved(seat, launch.generation))) break;
+            if (ns - from_ns > launch.idle_ns && (launch.on_demand || is_superseded(seat, launch.generation))) break;
         }
     }
     __syncthreads();
-    return w.comes;
+    return w.goes_on;
 }
 
 /* Copies a request's words of this worker's inputs into shared memory. copy: also copies all words there. */
@@ -159,7 +160,7 @@ __device__ static void history_append(int n)
     const int to = end % 4;
     int at = w.at + n;
     __syncthreads(); /* all threads have read, and have done with the rows */
-    if (at / 4 * 4 + job->room > job->row) {
+    if (at / 4 * 4 + job->block_span > job->row) {
         history_move(at - job->history, to);
         at = job->history + to;
     }
@@ -302,8 +303,8 @@ __device__ static inline struct resident_word *words_of(int out)
 {
     const struct resident_job *job = &w.job;
     if (job->n_parts == 1) return job->answer + (size_t)(w.first_out + out) * job->block;
-    const uint32_t slot = w.self * RESIDENT_SLOTS + (w.number + 1) % RESIDENT_SLOTS;
-    return job->sums + ((size_t)slot * job->outs + out) * job->block;
+    const uint32_t sums_entry = w.self * RESIDENT_RING + (w.number + 1) % RESIDENT_RING;
+    return job->sums + ((size_t)sums_entry * job->outs + out) * job->block;
 }
 
 /* Computes the sums of this worker's outputs by the mask of a view and leaves them in x[]. fades: crossfades to them
@@ -351,19 +352,19 @@ __device__ static bool group_answer(const struct resident_launch &launch)
     const struct resident_job *job = &w.job;
     const uint32_t number = w.number + 1;
     const int n = (int)w.header[HEADER_N], count = w.n_outs * n;
-    const size_t stride = (size_t)RESIDENT_SLOTS * job->outs * job->block; /* words from a part to the next one */
+    const size_t stride = (size_t)RESIDENT_RING * job->outs * job->block; /* words from a part to the next one */
     float *y = x + w.job.sums_at;
     for (int i = threadIdx.x + count; i < job->n_parts * count; i += RESIDENT_THREADS) {
         const struct resident_word *from = words_of(i % count / n) + i / count * stride + i % n;
         struct resident_word word = word_load(from);
-        for (unsigned polls = 1; word.number != number && w.comes; polls++) {
-            if (polls % POLLS == 0 && time_ns() - w.born_ns > launch.max_ns) w.comes = false;
+        for (unsigned polls = 1; word.number != number && w.goes_on; polls++) {
+            if (polls % POLLS == 0 && time_ns() - w.born_ns > launch.max_ns) w.goes_on = false;
             word = word_load(from);
         }
         y[i] = __uint_as_float(word.value);
     }
     __syncthreads();
-    if (!w.comes) return false;
+    if (!w.goes_on) return false;
     for (int i = threadIdx.x; i < count; i += RESIDENT_THREADS) {
         float total = y[i];
         for (int part = 1; part < job->n_parts; part++) total += y[part * count + i];
@@ -372,15 +373,15 @@ __device__ static bool group_answer(const struct resident_launch &launch)
     return true;
 }
 
-__device__ static inline uint32_t *numbers_of(int worker)
+__device__ static inline uint32_t *checkpoint_of(int worker)
 {
-    return w.job.numbers + RESIDENT_SAVED * worker;
+    return w.job.checkpoints + CHECKPOINT_WORDS * worker;
 }
 
 /* Returns the mask that a worker of this seat has saved; silence while it is being written. */
 __device__ static inline struct mask_key saved_mask(void)
 {
-    const struct resident_word *words = (const struct resident_word *)(numbers_of(w.self) + 2);
+    const struct resident_word *words = (const struct resident_word *)(checkpoint_of(w.self) + 2);
     const struct resident_word low = word_load(words), high = word_load(words + 1);
     if (low.number != high.number) return {};
     return {low.value, high.value, low.number};
@@ -392,7 +393,7 @@ __device__ static void mask_save(struct mask_key mask)
     if (is_same(w.saved, mask)) return;
     __syncthreads();
     if (threadIdx.x == 0) {
-        struct resident_word *words = (struct resident_word *)(numbers_of(w.self) + 2);
+        struct resident_word *words = (struct resident_word *)(checkpoint_of(w.self) + 2);
         word_store(words, {mask.low, mask.number});
         word_store(words + 1, {mask.high, mask.number});
         w.saved = mask;
@@ -418,15 +419,15 @@ __device__ static bool block_answer(const struct resident_launch &launch)
 }
 
 /* Waits until the previous generation's worker has left the seat. false: it did not in time. */
-__device__ static bool seat_take(struct resident_seat *seat, const struct resident_launch &launch, uint64_t born_ns)
+__device__ static bool seat_acquire(struct resident_seat *seat, const struct resident_launch &launch, uint64_t born_ns)
 {
     if (threadIdx.x == 0) {
-        *(volatile uint32_t *)&seat->arrived = launch.generation;
-        w.comes = false;
-        while (!w.comes && time_ns() - born_ns < launch.max_ns) w.comes = seat_try(seat);
+        *(volatile uint32_t *)&seat->newest_generation = launch.generation;
+        w.goes_on = false;
+        while (!w.goes_on && time_ns() - born_ns < launch.max_ns) w.goes_on = seat_try_acquire(seat);
     }
     __syncthreads();
-    return w.comes;
+    return w.goes_on;
 }
 
 /* Prepares a worker while the previous generation's one still serves: loads its mask, and computes a dummy block. The
@@ -443,7 +444,7 @@ __device__ static void worker_prepare(int self, uint64_t born_ns)
         w.n_ins = resident_first_in(job, w.part + 1) - w.first_in;
         w.at = job->history;
         w.born_ns = born_ns;
-        w.leaves = false;
+        w.is_superseded = false;
         w.header[HEADER_N] = job->block;
         w.views[0] = w.views[1] = {};
         w.saved = saved_mask(); /* one thread reads it: the worker in the seat may write it meanwhile */
@@ -453,15 +454,15 @@ __device__ static void worker_prepare(int self, uint64_t born_ns)
     __syncthreads();
 }
 
-/* Plays blocks until the next generation arrives. Then history and numbers are in memory for it. */
+/* Plays blocks until the next generation arrives. Then history and checkpoint are in memory for it. */
 __device__ static void seat_serve(const struct resident_seat *seat, const struct resident_launch &launch)
 {
     const struct resident_job *job = &w.job;
     float *history = job->histories + (size_t)w.self * job->ins * job->history;
-    uint32_t *numbers = numbers_of(w.self);
+    uint32_t *checkpoint = checkpoint_of(w.self);
     if (threadIdx.x == 0) {
-        w.number = __ldcg(numbers);
-        w.end = __ldcg(numbers + 1);
+        w.number = __ldcg(checkpoint);
+        w.end = __ldcg(checkpoint + 1);
         w.at = job->history + w.end % 4;
         w.saved = saved_mask();
     }
@@ -469,10 +470,10 @@ __device__ static void seat_serve(const struct resident_seat *seat, const struct
     for (int i = threadIdx.x; i < w.n_ins * job->history; i += RESIDENT_THREADS)
         x[i / job->history * job->row + w.at - job->history + i % job->history] = __ldcg(history + i);
     __syncthreads();
-    while (!w.leaves) {
-        const size_t slot = (size_t)((w.number + 1) % RESIDENT_SLOTS) * job->request_words;
-        struct resident_word *copy = job->copy ? job->copy + slot : NULL;
-        const struct resident_word *request = w.self == 0 ? job->request + slot : copy;
+    while (!w.is_superseded) {
+        const size_t entry = (size_t)((w.number + 1) % RESIDENT_RING) * job->request_words;
+        struct resident_word *copy = job->copy ? job->copy + entry : NULL;
+        const struct resident_word *request = w.self == 0 ? job->request + entry : copy;
         if (!block_await(request, w.self == 0, seat, launch, w.born_ns)) break;
         if (w.header[HEADER_N] == 0) { /* the number stays: the next generation's worker leaves, too */
             if (w.self == 0 && copy && threadIdx.x == 0) word_store(copy + HEADER_N, {0, w.number + 1});
@@ -488,14 +489,14 @@ __device__ static void seat_serve(const struct resident_seat *seat, const struct
         history_append((int)w.header[HEADER_N]);
         if (threadIdx.x == 0) {
             w.number++;
-            w.leaves = is_relieved(seat, launch.generation); /* the next request comes a period later */
+            w.is_superseded = is_superseded(seat, launch.generation); /* the next request comes a period later */
         }
         __syncthreads();
     }
     __syncthreads();
     for (int i = threadIdx.x; i < w.n_ins * job->history; i += RESIDENT_THREADS)
         history[i] = x[i / job->history * job->row + w.at - job->history + i % job->history];
-    if (threadIdx.x == 0) numbers[0] = w.number, numbers[1] = w.end;
+    if (threadIdx.x == 0) checkpoint[0] = w.number, checkpoint[1] = w.end;
 }
 
 /* grid: seats */
@@ -511,10 +512,10 @@ static __global__ void __launch_bounds__(RESIDENT_THREADS, 2)
         ((uint32_t *)&w.job)[i] = __ldcg(job + i);
     __syncthreads();
     worker_prepare((int)blockIdx.x - w.job.first_seat, born_ns);
-    if (!seat_take(seat, launch, born_ns)) return;
+    if (!seat_acquire(seat, launch, born_ns)) return;
     seat_serve(seat, launch);
     __syncthreads();
-    if (threadIdx.x == 0) seat_free(seat);
+    if (threadIdx.x == 0) seat_release(seat);
 }
 
 size_t resident_shared_bytes(const struct resident_job *job)

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 enum {
-    DEVICES = 64,
     GENERATION_US = 5000, /* between two launches                                                               */
     LEAVE_US = 10000,     /* a worker leaves so long after the time of the next launch, even if no next one has come:
                              cudaFree, of others, waits until then. The manager may oversleep so long            */
@@ -74,7 +73,7 @@ struct resident_service {
 
 static pthread_mutex_t services_lock = PTHREAD_MUTEX_INITIALIZER;
 static pid_t services_process; /* that has the managers: a child of fork() has none */
-static struct resident_service *services[DEVICES];
+static struct resident_service *services[MAX_DEVICES];
 
 static void pause_us(int us)
 {
@@ -200,12 +199,13 @@ static void on_demand_step(struct resident_service *s)
     const bool probes = now_us() >= s->probe_us;
     bool has_jobs = false;
     is_stalled(s);
+    const int64_t start_us = now_us();
     for (bool launched = false; !launched;) {
         pthread_mutex_lock(&s->lock);
         launched = generation_launch(s, !probes);
         has_jobs = s->n_jobs > 0;
         pthread_mutex_unlock(&s->lock);
-        if (!launched) pause_us(20);
+        if (!launched) pause_us(now_us() - start_us < PAUSE_US ? 20 : PAUSE_US); /* the device may hang */
     }
     if (!probes) return;
     if (has_jobs) { /* else there is no probe */
@@ -256,11 +256,11 @@ const char *resident_lost(const struct resident_service *s)
     return __atomic_load_n(&s->lost, __ATOMIC_ACQUIRE) ? s->why : NULL;
 }
 
-/* The end of a program waits at most END_S for a lock: its owner may be in a call of a device that hangs. */
+/* The end of a program waits at most END_S for a lock or a thread, which may be in a call of a device that hangs. */
 static struct timespec end_time(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
+    clock_gettime(CLOCK_MONOTONIC, &t);
     t.tv_sec += END_S;
     return t;
 }
@@ -269,11 +269,11 @@ static void service_end(struct resident_service *s)
 {
     const struct timespec until = end_time();
     __atomic_store_n(&s->ends, 1, __ATOMIC_RELEASE);
-    if (pthread_mutex_timedlock(&s->lock, &until) != 0) return;
+    if (pthread_mutex_clocklock(&s->lock, CLOCK_MONOTONIC, &until) != 0) return;
     service_lose(s, "the program ends");
     pthread_mutex_unlock(&s->lock);
     sem_post(&s->wake);
-    pthread_join(s->manager, NULL); /* it makes no call of a device that is lost */
+    pthread_clockjoin_np(s->manager, NULL, CLOCK_MONOTONIC, &until);
 }
 
 /* Ends the managers before the CUDA runtime ends, for a program that exits with open engines. A block or a close that
@@ -282,8 +282,8 @@ static void services_end(void)
 {
     const struct timespec until = end_time();
     if (services_process != getpid()) return; /* in a child another thread may hold the lock for ever */
-    if (pthread_mutex_timedlock(&services_lock, &until) != 0) return;
-    for (int i = 0; i < DEVICES; i++)
+    if (pthread_mutex_clocklock(&services_lock, CLOCK_MONOTONIC, &until) != 0) return;
+    for (int i = 0; i < MAX_DEVICES; i++)
         if (services[i]) service_end(services[i]);
     pthread_mutex_unlock(&services_lock);
 }
@@ -386,7 +386,7 @@ static int generation_await(struct resident_service *s, struct reason *why)
 int resident_enter(int device, struct resident_job *job, struct resident_service **service, struct reason *why)
 {
     *service = NULL;
-    if (device < 0 || device >= DEVICES) return fail(HC_EUNSUPPORTED, why, "GPU %d has no resident kernel", device);
+    if (device < 0 || device >= MAX_DEVICES) return fail(HC_EUNSUPPORTED, why, "GPU %d has no resident kernel", device);
     pthread_mutex_lock(&services_lock);
     struct resident_service *s = services[device];
     int rc = HC_OK;
@@ -409,7 +409,7 @@ int resident_enter(int device, struct resident_job *job, struct resident_service
     }
     pthread_mutex_unlock(&services_lock);
     if (rc < 0) return rc;
-    *service = s; /* the caller leaves, even after an error */
+    *service = s;
     return generation_await(s, why);
 }
 

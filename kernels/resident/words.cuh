@@ -1,5 +1,5 @@
 /* words - loads and stores of words {value, number} that the host or another multiprocessor writes meanwhile, and the
- * time. All in PTX. */
+ * time, in PTX; and seats, by CUDA's atomics. */
 #ifndef HALOCONV_WORDS_CUH
 #define HALOCONV_WORDS_CUH
 
@@ -18,20 +18,20 @@ __device__ static inline void word_store(struct resident_word *p, struct residen
     asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(word) : "memory");
 }
 
-/* Takes a seat, with all that its last worker has written. false: it is taken. */
-__device__ static inline bool seat_try(struct resident_seat *seat)
+/* Acquires a seat, with all that its last worker has written. false: another worker holds it. */
+__device__ static inline bool seat_try_acquire(struct resident_seat *seat)
 {
-    const bool is_free = atomicCAS(&seat->taken, 0u, 1u) == 0;
+    const bool is_free = atomicCAS(&seat->is_held, 0u, 1u) == 0;
     if (is_free) __threadfence();
     return is_free;
 }
 
 /* Frees a seat. A barrier has ordered the other threads' writes before this thread's fence: with a fence of each of 512
  * threads, whose answers are still on their way to the host, this took up to 0.5 ms. */
-__device__ static inline void seat_free(struct resident_seat *seat)
+__device__ static inline void seat_release(struct resident_seat *seat)
 {
     __threadfence();
-    atomicExch(&seat->taken, 0u);
+    atomicExch(&seat->is_held, 0u);
 }
 
 /* Nanoseconds of the GPU's clock. */

@@ -1,6 +1,7 @@
 /* The resident kernel (kernels/resident/resident.h): it stays while blocks come, and nothing hangs behind it. */
 #include "check.h"
 #include "dsp/base/await.h"
+#include "dsp/engine/closing.h"
 #include "dsp/engine/engine.h"
 #include "dsp/live/failover.h"
 #include "haloconv.h"
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { BLOCK = 64, TAPS = 500, FRAMES = 1 << 16, SECOND_US = 1000000 };
@@ -257,6 +259,49 @@ static void many_engines_share_the_gpu(const char *backend)
             echo_check(echoes[i]);
         }
     for (int i = 0; i < N_ENGINES; i++) echo_free(echoes[i]);
+}
+
+static void heads_that_it_cannot_play_are_refused(const char *backend)
+{
+    const struct {
+        int n_in, n_sources, code;
+        const char *why;
+    } cases[] = {{1024, 0, HC_EUNSUPPORTED, "too large"}, {1, 1, HC_EINVAL, "sources"}};
+    echo_free(echo_make(backend, WAIT_US)); /* skips the test if the GPU has no resident kernel */
+    for (int i = 0; i < 2; i++) {
+        hc_config c;
+        hc_engine *engine;
+        char why[256] = "";
+        hc_config_init(&c);
+        c.backend = "cuda:resident";
+        c.n_in = cases[i].n_in;
+        c.n_out = 1;
+        c.n_sources = cases[i].n_sources;
+        int code = hc_open(&c, &engine, why, sizeof why);
+        check(code == cases[i].code && strstr(why, cases[i].why), "%s: %d, \"%s\"", cases[i].why, code, why);
+    }
+}
+
+/* An H100 plays this head in 18 us, and a GPU with so few multiprocessors in more than 100. */
+static void a_head_that_needs_more_multiprocessors_is_launched(const char *backend)
+{
+    hc_info info = {.size = sizeof info};
+    hc_config c;
+    hc_engine *engine;
+    char why[256] = "";
+#ifndef CUDA_ON_CPU
+    check_skip("of the emulated device only");
+#endif
+    hc_config_init(&c);
+    c.backend = "cuda";
+    c.n_in = 48;
+    c.n_out = 56;
+    c.n_routes = 48 * 56;
+    c.block = 16;
+    check(hc_open(&c, &engine, why, sizeof why) == HC_OK, "%s", why);
+    hc_get_info(engine, &info);
+    check(!strstr(info.device, "resident") && !strstr(info.device, "launched"), "%s", info.device);
+    hc_close(engine);
 }
 
 /* ---- several workers --------------------------------------------------------------------------------------------- */
@@ -585,8 +630,13 @@ static void standby(const char *fault, int wait_us)
         }
     }
     check(failover_state(f) == HC_LIVE_STANDBY && n_late < 50, "%d late blocks", n_late);
-    check(failover_close(f) == (strcmp(fault, "lost") == 0), "of a device that hangs the engine stays, else not");
+    const bool hangs = strcmp(fault, "hangs") == 0;
+    check(failover_close(f) == !hangs, "of a device that hangs the engine stays, else not");
     check(now_s() - start < 20, "%g s", now_s() - start);
+    check(!hangs || closing_check("cuda", 0, NULL) == HC_EDEVICE, "no thread closes the engine");
+    fault_set(NULL);
+    for (start = now_s(); closing_check("cuda", 0, NULL) != HC_OK; pause_us(1000))
+        check(now_s() - start < 5, "the device answers again, and the engine is not closed");
     input_history_close(&history);
     free(taps);
     free(x);
@@ -774,6 +824,10 @@ static void close_checked(struct echo *echo)
         check(code == HC_EDEVICE && strstr(why, "cuda:0 does not answer"), "%s: %d, %s", backends[i], code, why);
     }
     check(now_s() - start < 1, "refusals took %g s", now_s() - start);
+    clock_t busy = clock();
+    pause_us(SECOND_US);
+    busy = clock() - busy;
+    check(busy < CLOCKS_PER_SEC / 2, "after the close %g processors are busy", (double)busy / CLOCKS_PER_SEC);
 }
 
 static void hangs(void)
@@ -884,6 +938,8 @@ int main(int argc, char **argv)
         TEST(beside_another_process_it_is_launched, ONCE_A_DEVICE),
         TEST(engines_open_and_close_beside_it, ONCE_A_DEVICE),
         TEST(many_engines_share_the_gpu, ONCE_A_DEVICE),
+        TEST(heads_that_it_cannot_play_are_refused, ONCE_A_DEVICE),
+        TEST(a_head_that_needs_more_multiprocessors_is_launched, ONCE_A_DEVICE),
         TEST(workers_hand_over_in_mid_fade, ONCE_A_DEVICE),
         TEST(a_close_ends_all_workers, ONCE_A_DEVICE),
         TEST(a_storm_of_swaps_plays_whole_masks, ONCE_A_DEVICE),

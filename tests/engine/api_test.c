@@ -1,5 +1,7 @@
 /* The promises of the public structs and calls: size, defaults, NULL, texts, threads. */
+#include "dsp/backends/backends.h"
 #include "dsp/bench.h"
+#include "dsp/device/backend.h"
 #include "dsp/engine/engine.h"
 #include "haloconv_files.h"
 #include "haloconv_masks.h"
@@ -365,6 +367,44 @@ static void info_during_collect(const char *backend)
           (unsigned long long)info.clipped);
 }
 
+/* ---- a device that opens, but gives no buffers -------------------------------------------------------------------- */
+
+static pthread_t closer;
+
+static int no_buffer_make(void *state, struct io_buffer *buffer, struct reason *why)
+{
+    return fail(HC_ENOMEM, why, "no buffer");
+}
+
+static void no_buffer_free(void *state, struct io_buffer *buffer) {}
+
+static void close_noted(void *state)
+{
+    closer = pthread_self();
+    backend_cpu.close(state);
+}
+
+/* The device may hang, and hc_open must end. */
+static void an_engine_that_fails_to_open_is_freed_by_another_thread(const char *backend)
+{
+    static struct backend device;
+    hc_engine *engine;
+    hc_config c;
+    char why[256] = "";
+    device = backend_cpu;
+    device.name = device.choice = "device without buffers";
+    device.in_place = false;
+    device.io_buffer_make = no_buffer_make;
+    device.io_buffer_free = no_buffer_free;
+    device.close = close_noted;
+    backend_add(&device);
+    hc_config_init(&c);
+    c.backend = device.name;
+    closer = pthread_self();
+    check(hc_open(&c, &engine, why, sizeof why) == HC_ENOMEM && strcmp(why, "no buffer") == 0, "%s", why);
+    check(!pthread_equal(closer, pthread_self()), "hc_open waits for the device itself");
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -376,6 +416,7 @@ int main(void)
         TEST(a_zeroed_fade_is_the_default_and_none_must_be_asked_for, true),
         TEST(null_arguments_are_refused, true),
         TEST(every_error_has_a_text, false),
+        TEST(an_engine_that_fails_to_open_is_freed_by_another_thread, false),
         TEST(info_during_mask_make, true),
         TEST(info_during_collect, true),
     };

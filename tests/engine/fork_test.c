@@ -2,7 +2,9 @@
  * threads it lacks. */
 #include "check.h"
 #include "dsp/backends/backends.h"
+#include "dsp/base/await.h"
 #include "dsp/device/backend.h"
+#include "dsp/engine/closing.h"
 #include "dsp/engine/engine.h"
 #include "haloconv_files.h"
 #include "haloconv_scenes.h"
@@ -199,6 +201,38 @@ static void an_engine_for_files_plays_on_in_a_child(const char *backend)
     check_children_play_on(&c, false, 1, "files");
 }
 
+/* ---- an engine of a device that hangs ---------------------------------------------------------------------------- */
+
+static void *check_device(void *data)
+{
+    while (!atomic_load(&ends)) closing_check("hangs", 0, NULL); /* as every hc_open */
+    return NULL;
+}
+
+static void wait_for_end(hc_engine *engine)
+{
+    while (!atomic_load(&ends)) pause_us(1000);
+}
+
+static void device_is_free(void *data)
+{
+    check(closing_check("hangs", 0, NULL) == HC_OK, "the child waits for a thread of the parent");
+}
+
+static void a_child_does_not_wait_for_a_close_of_its_parent(const char *backend)
+{
+    enum { FORKS = 200 };
+    pthread_t thread;
+    atomic_store(&ends, false);
+    check(!closing_run(wait_for_end, NULL, "hangs", 0, now_us()), "the close has ended");
+    check(closing_check("hangs", 0, NULL) == HC_EDEVICE, "the device is free");
+    check(pthread_create(&thread, NULL, check_device, NULL) == 0, "no thread");
+    for (int i = 0; i < FORKS; i++) in_child(device_is_free, NULL, "closing_check");
+    atomic_store(&ends, true);
+    pthread_join(thread, NULL);
+    while (closing_check("hangs", 0, NULL) != HC_OK) pause_us(1000);
+}
+
 /* ---- a device ---------------------------------------------------------------------------------------------------- */
 
 static void play_on_lost_device(void *data)
@@ -278,6 +312,7 @@ int main(void)
         TEST(a_child_can_open_while_threads_of_the_parent_do, false),
         TEST(an_engine_with_helper_threads_plays_on_in_a_child, false),
         TEST(an_engine_for_files_plays_on_in_a_child, false),
+        TEST(a_child_does_not_wait_for_a_close_of_its_parent, false),
         TEST(a_child_learns_that_it_has_no_device, false),
         TEST(a_child_submits_nothing_to_a_device, false),
     };

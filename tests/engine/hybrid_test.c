@@ -320,6 +320,18 @@ static void a_lost_device_is_said_when_it_is_missed(const char *backend)
 
 /* ---- by "auto" --------------------------------------------------------------------------------- */
 
+/* n_frames helps to choose a backend for a file only. */
+static void the_length_of_a_stream_does_not_make_it_a_file(const char *backend)
+{
+    hc_config c = config(T, 400000);
+    struct stage s;
+    faulty_costs_keep();
+    c.n_frames = 48000 * 600;
+    stage_open_as(&s, "auto", NULL, &c);
+    check(strcmp(s.p.info.backend, "hybrid") == 0, "it is %s", s.p.info.backend);
+    stage_close(&s);
+}
+
 static void auto_plays_as_hybrid_by_name(const char *backend)
 {
     enum { LONG = 400000 };
@@ -364,6 +376,7 @@ int main(void)
         TEST(a_stalled_engine_holds_up_no_other, false),
         TEST(a_swap_waits_for_a_late_device, false),
         TEST(a_lost_device_is_said_when_it_is_missed, false),
+        TEST(the_length_of_a_stream_does_not_make_it_a_file, false),
         TEST(auto_plays_as_hybrid_by_name, false),
     };
     return check_main("hybrid", tests, sizeof tests / sizeof *tests);

@@ -311,14 +311,20 @@ static void auto_chooses_among_three_ways(const char *backend)
 {
     const struct plan_shape narrow = {1000, 64, 2, 2, 2}, wide = {1000, 64, 9, 9, 81}, file = {480000, 0, 4, 4, 16};
     const struct plan_shape long_narrow = {480000, 64, 4, 4, 16}, long_wide = {480000, 64, 9, 9, 81};
-    const struct plan_costs kernel = {
-        .call_ns = 6500, .hop_ns = 1400, .word_ns = 3.7, .mac_ns = 7.6e-3, .far_mac_ns = 4.5e-2};
-    struct plan_costs gpu = gpu_like(false), slow_gpu, slow_kernel = kernel;
+    const struct plan_costs kernel = {.call_ns = 6500,
+                                      .hop_ns = 1400,
+                                      .word_ns = 3.7,
+                                      .mac_ns = 7.6e-3,
+                                      .far_mac_ns = 4.5e-2,
+                                      .max_workers = 64,
+                                      .worker_bytes = 225e3};
+    struct plan_costs gpu = gpu_like(false), slow_gpu, slow_kernel = kernel, small_kernel = kernel;
     gpu.call_ns = 18000;
     gpu.cmac_ns = 0.05; /* only files have this cost */
     slow_gpu = gpu;
     slow_gpu.call_ns = 1.1e7; /* longer than a block of hybrid's tail */
     slow_kernel.call_ns = 16000;
+    small_kernel.max_workers = 1;
     const struct {
         const char *name;
         const struct plan_shape *shape;
@@ -331,6 +337,7 @@ static void auto_chooses_among_three_ways(const char *backend)
         {"many long responses", &long_wide, &gpu, &kernel, AUTO_CUDA},
         {"many short responses", &wide, &gpu, &kernel, AUTO_CUDA},
         {"many short responses, a slow kernel", &wide, &gpu, &slow_kernel, AUTO_CPU},
+        {"many short responses, a kernel of one worker", &wide, &gpu, &small_kernel, AUTO_CPU},
         {"many short responses, launches", &wide, &gpu, NULL, AUTO_CPU},
         {"a file", &file, &gpu, &kernel, AUTO_CUDA},
     };

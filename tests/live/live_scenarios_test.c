@@ -391,7 +391,7 @@ static void hear_the_device_hang(struct play *p)
 }
 
 /* With a standby engine the device stalls until the CPU plays: a few blocks are late, then the CPU plays, then the device
- * again. Without one it hangs, and another engine is requested. */
+ * again. Without one it hangs until the CPU plays, and another engine is requested. */
 static void gpu_back(struct play *p)
 {
     double give_up = now_s() + GIVE_UP_S;
@@ -400,6 +400,8 @@ static void gpu_back(struct play *p)
         faulty_release();
     } else {
         hear_the_device_hang(p);
+        remove(hang_file);
+        pause_us(500000); /* the engine is closed, and the device does not refuse others any more */
     }
     int rebuilds = p->driver->counts().rebuilds;
     if (p->driver->set_freewheel) p->driver->set_freewheel(true); /* a busy machine makes no block late */

@@ -1,11 +1,12 @@
 /* A live session without a server: masks, periods and devices change while the test plays and checks every block.
  * Backend "cuda" is faulty_device.c here, which fails when the test says so. */
 #include "check.h"
-#include "faulty_device.h" /* replaces "cuda" */
-#include "host/message.h"
+#include "dsp/engine/closing.h"
 #include "dsp/live/histogram.h"
 #include "dsp/live/live.h"
+#include "faulty_device.h" /* replaces "cuda" */
 #include "host/live/session.h"
+#include "host/message.h"
 #include "host/stopwatch.h"
 #include "reference.h"
 #include "trap.h"
@@ -322,20 +323,35 @@ static void set_wait(struct stage *stage, int wait_us)
     atomic_store(&session_live(stage->session)->wait_us, wait_us);
 }
 
+/* Until the device answers, it refuses other engines. */
+static void await_device(void)
+{
+    for (double end = now_s() + 30; closing_check("cuda", 0, NULL) != HC_OK; pause_us(1000))
+        check(now_s() < end, "the device answers, and the engine is not closed");
+}
+
+static void stage_close_hung(struct stage *stage)
+{
+    check(!stage_close(stage), "a device that hangs was closed, which may take for ever");
+    check(closing_check("cuda", 0, NULL) == HC_EDEVICE, "no thread closes the engine");
+    faulty_release();
+    await_device();
+}
+
 static void a_device_that_hangs_is_replaced(const char *backend)
 {
     for (int dry = 0; dry < 2; dry++) {
         struct session_settings settings = usual("cuda");
         struct stage stage;
         settings.live.late_dry = dry;
-        stage_open_faulty(&stage, &settings, "stall 200");
+        stage_open_faulty(&stage, &settings, "hold 200");
         stage_play_paced(&stage, STALL_BLOCK, 64);
         /* From here on the device may take 30 ms a block: 7 late blocks, then the CPU. */
         set_wait(&stage, 30000);
         stage_play_paced(&stage, 200, 64);
         check_lateness(&stage, (long)late_of(&stage), dry);
         check(strcmp(status_of(&stage).info.backend, "cpu") == 0, "on %s", status_of(&stage).info.backend);
-        check(!stage_close(&stage), "a device that hangs was closed, which may take for ever");
+        stage_close_hung(&stage);
     }
 }
 
@@ -353,6 +369,7 @@ static void the_end_does_not_wait_for_a_late_device(const char *backend)
     bool clean = stage_close(&stage);
     double took_s = now_s() - start;
     check(!clean && took_s < 3, "closed %s after %.1f s", clean ? "well" : "as hung", took_s);
+    await_device();
 }
 
 static void a_device_that_answers_again_plays_again(const char *backend)
@@ -415,7 +432,7 @@ static void a_tail_that_hangs_is_replaced(const char *backend)
 {
     struct session_settings settings = usual("hybrid");
     struct stage stage;
-    stage_open_faulty(&stage, &settings, "stall 40");
+    stage_open_faulty(&stage, &settings, "hold 40");
     stage_play_paced(&stage, 200, 64);
     check(late_of(&stage) == 0, "%d late blocks before it hung", (int)late_of(&stage));
     set_wait(&stage, HC_WAIT_NONE);
@@ -425,7 +442,7 @@ static void a_tail_that_hangs_is_replaced(const char *backend)
     check(late_of(&stage) >= 7, "%d late blocks", (int)late_of(&stage));
     stage_check(&stage, stage.taps, 5000, FADE_IN, from);
     stage_check(&stage, stage.taps, 5000, stage.pos - 9600, stage.pos);
-    check(!stage_close(&stage), "a device that hangs was closed, which may take for ever");
+    stage_close_hung(&stage);
 }
 
 /* The loader waits for a lock here; in the field it waits for a file server that does not answer. */

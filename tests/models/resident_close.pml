@@ -1,8 +1,8 @@
 /* resident_close - jobs enter and close while generations of the resident kernel come and go.
  *
  * models   kernels/resident/resident_service.cu: generation_launch, job_enter, generation_await, resident_leave,
- *          resident_follow; kernels/resident/resident_kernel.cu: resident_start, seat_take, seat_serve, is_relieved;
- *          kernels/resident/resident_head.cu: resident_head_close
+ *          resident_follow; kernels/resident/resident_kernel.cu: resident_start, seat_acquire, seat_serve,
+ *          is_superseded; kernels/resident/resident_head.cu: resident_head_close
  * atomics  kernels/resident/resident.h: resident_seat
  *
  * Proved: a worker does not use a job after its engine has closed it; a request of 0 frames ends all workers of a job,
@@ -14,8 +14,8 @@
  * Time: a worker that finds no request may leave for max_ns at any time, unless the request of its job has 0 frames: a
  * worker that needs max_ns then is a deadlock. The manager may stop when all blocks are answered.
  *
- * Sizes: a seat; two jobs of one worker and one slot, which play a block each. The second job enters when the first one
- * has left the table. A late block: its engine sends no request of 0 frames.
+ * Sizes: a seat; two jobs of one worker and one ring entry, which play a block each. The second job enters when the
+ * first one has left the table. A late block: its engine sends no request of 0 frames.
  * resident_sleep.pml has the sleep of the manager.
  */
 #include "atomics.h"
@@ -26,7 +26,7 @@ byte table = NONE;                    /* the job of the seat */
 bit newest = 1;                       /* the stream of the last generation */
 bool launched[2];                     /* a generation in a stream: a worker */
 byte arrived = NONE;                  /* the stream of the last worker that arrived at the seat; NONE: one that left */
-bool taken;
+bool is_held;
 byte job_of[2] = NONE;                /* the table of the generation in a stream */
 byte gone[JOBS] = NONE;               /* an engine's event: the stream in which it has not come yet */
 byte start;                           /* of the second job: 1: expected, 2: launched, 3: started */
@@ -118,7 +118,7 @@ proctype engine(bit job)
 
 /* ---- workers */
 
-#define is_relieved (arrived == 1 - stream && newest != stream)
+#define is_superseded (arrived == 1 - stream && newest != stream)
 
 inline seat_serve()
 {
@@ -140,14 +140,14 @@ inline seat_serve()
         fi;
         d_step { assert(answer[job] == number); number++; answer[job] = number };
         if
-        :: is_relieved -> break
+        :: is_superseded -> break
         :: else
         fi
-    :: request[job] != number + 1 && (is_relieved || !closes[job]) -> break
+    :: request[job] != number + 1 && (is_superseded || !closes[job]) -> break
     od;
     uses(job);
     saved[job] = number;
-    taken = false
+    is_held = false
 }
 
 proctype worker(bit stream)
@@ -166,8 +166,8 @@ end: do
             uses(job);
             arrived = stream;
             if
-            :: atomic { !taken -> taken = true }; seat_serve()
-            :: taken && !closes[job] /* for max_ns */
+            :: atomic { !is_held -> is_held = true }; seat_serve()
+            :: is_held && !closes[job] /* for max_ns */
             fi
         fi;
         d_step {

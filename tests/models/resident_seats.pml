@@ -1,8 +1,8 @@
 /* resident_seats - the generations of the resident kernel: workers that hand their seats over, and masks.
  *
  * models   kernels/resident/resident_head.cu: is_answered, resident_head_play, resident_head_mask_retire,
- *          resident_head_mask_released; kernels/resident/resident_kernel.cu: is_relieved, block_await, mask_load,
- *          block_answer, seat_take, seat_serve; kernels/resident/words.cuh: seat_try, seat_free;
+ *          resident_head_mask_released; kernels/resident/resident_kernel.cu: is_superseded, block_await, mask_load,
+ *          block_answer, seat_acquire, seat_serve; kernels/resident/words.cuh: seat_try_acquire, seat_release;
  *          kernels/resident/resident_service.cu: generation_launch
  * atomics  kernels/resident/resident.h: resident_seat
  *
@@ -10,22 +10,22 @@
  * is answered though a worker leaves without a successor, or a successor gives up; a request is not overwritten before
  * it is read; no worker reads a mask that was released.
  *
- * Order: a fence and atomicExch of `taken` release the numbers that a worker hands over; atomicCAS and a fence acquire
- * them. `arrived` decides only when a worker leaves: a worker may read an old value.
+ * Order: a fence and atomicExch of `is_held` release the checkpoint that a worker hands over; atomicCAS and a fence
+ * acquire it. `newest_generation` decides only when a worker leaves: a worker may read an old value.
  *
- * Sizes: a seat, two slots, four generations, four blocks of one word that arrives at once; resident_words.pml has two
- * workers and more words. A worker may leave for max_ns whenever no block has come, and give up whenever its seat is
- * taken. The worker of the last generation stays, so a block that nobody answers is a deadlock. The audio thread gives
- * up on any block but the last. It swaps masks before block 2 or 3, and frees the first mask as soon as it may.
+ * Sizes: a seat, two ring entries, four generations, four blocks of one word that arrives at once; resident_words.pml
+ * has two workers and more words. A worker may leave for max_ns whenever no block has come, and give up whenever its
+ * seat is held. The worker of the last generation stays, so a block that nobody answers is a deadlock. The audio thread
+ * gives up on any block but the last. It swaps masks before block 2 or 3, and frees the first mask as soon as it may.
  */
 #include "atomics.h"
-#define SLOTS       2
+#define RING        2
 #define BLOCKS      4
 #define GENERATIONS 4
 
-byte request[SLOTS], answer;  /* numbers of the words */
-byte arrived, saved;          /* saved: the last block that was played */
-bool taken;
+byte request[RING], answer;   /* numbers of the words */
+byte newest_generation, saved; /* saved: the last block that was played */
+bool is_held;
 bit saved_mask;               /* the mask that was in the cache then */
 byte generation, generation_in[2];
 bool runs[2];                 /* the kernel of a stream */
@@ -60,11 +60,11 @@ proctype audio_thread()
     do
     :: number == BLOCKS -> break
     :: number < BLOCKS ->
-        number < SLOTS || is_answered(number + 1 - SLOTS);
+        number < RING || is_answered(number + 1 - RING);
         number++;
         d_step {
-            assert(number <= SLOTS || played + SLOTS >= number);
-            request[number % SLOTS] = number
+            assert(number <= RING || played + RING >= number);
+            request[number % RING] = number
         };
         if
         :: is_answered(number)
@@ -77,20 +77,20 @@ proctype audio_thread()
 /* ---- workers */
 
 /* false: the deadline has passed. */
-inline seat_take()
+inline seat_acquire()
 {
-    arrived = generation_in[stream];
+    newest_generation = generation_in[stream];
     do
 #ifdef TAKEN_WITHOUT_ATOMIC
-    :: !taken -> taken = true; comes = true; break
+    :: !is_held -> is_held = true; goes_on = true; break
 #else
-    :: atomic { !taken -> taken = true }; comes = true; break
+    :: atomic { !is_held -> is_held = true }; goes_on = true; break
 #endif
-    :: taken && generation_in[stream] < GENERATIONS -> break
+    :: is_held && generation_in[stream] < GENERATIONS -> break
     od
 }
 
-inline numbers_save()
+inline checkpoint_save()
 {
     saved = number;
     saved_mask = mask
@@ -104,7 +104,7 @@ inline seat_serve()
     assert(!mask_is_freed(mask)); /* mask_load */
 end_poll:
     do
-    :: request[(number + 1) % SLOTS] == number + 1 -> /* block_await */
+    :: request[(number + 1) % RING] == number + 1 -> /* block_await */
         d_step { /* block_load */
             assert(played == number);
             number++;
@@ -114,25 +114,25 @@ end_poll:
         answer = number; /* the first word */
         assert(!mask_is_freed(mask)); /* the taps of the last output are read */
         if
-        :: arrived > generation_in[stream] -> break
+        :: newest_generation > generation_in[stream] -> break
         :: else
         fi
-    :: request[(number + 1) % SLOTS] != number + 1 && generation_in[stream] < GENERATIONS ->
-        is_alone = arrived <= generation_in[stream]; /* max_ns; else idle_ns */
+    :: request[(number + 1) % RING] != number + 1 && generation_in[stream] < GENERATIONS ->
+        is_alone = newest_generation <= generation_in[stream]; /* max_ns; else idle_ns */
         break
     od;
     is_serving = false;
 #ifdef SAVED_AFTER_THE_SEAT_IS_FREE
-    taken = false;
-    numbers_save()
+    is_held = false;
+    checkpoint_save()
 #else
     if
 #ifdef LEAVES_ALONE_WITHOUT_SAVING
     :: is_alone
 #endif
-    :: else -> numbers_save()
+    :: else -> checkpoint_save()
     fi;
-    taken = false
+    is_held = false
 #endif
 }
 
@@ -140,15 +140,15 @@ proctype worker(bit stream)
 {
     byte number;
     bit mask;
-    bool comes, is_alone;
+    bool goes_on, is_alone;
 end: do
     :: runs[stream] ->
-        seat_take();
+        seat_acquire();
         if
-        :: comes -> seat_serve()
+        :: goes_on -> seat_serve()
         :: else
         fi;
-        d_step { runs[stream] = false; number = 0; mask = 0; comes = false; is_alone = false }
+        d_step { runs[stream] = false; number = 0; mask = 0; goes_on = false; is_alone = false }
     od
 }
 

@@ -10,24 +10,24 @@
  * Order: as in resident_words.pml, a word's value and number are one store, and a reader compares the number. Words of
  * sums arrive in any order.
  *
- * Sizes: two slots, two sums, five blocks; another group copies the requests. The first worker may leave for max_ns
- * whenever a sum is missing. Its successor goes on with the same number, so here it is one process. The other one may
- * be away for any time. The audio thread gives up on any block but the last, so a block that is never answered is a
- * deadlock.
+ * Sizes: two ring entries, two sums, five blocks; another group copies the requests. The first worker may leave for
+ * max_ns whenever a sum is missing. Its successor goes on with the same number, so here it is one process. The other
+ * one may be away for any time. The audio thread gives up on any block but the last, so a block that is never answered
+ * is a deadlock.
  */
 #include "atomics.h"
-#define SLOTS  2
+#define RING   2
 #define SUMS   2
 #define BLOCKS 5
-#ifdef SUMS_HAVE_ONE_SLOT
+#ifdef SUMS_HAVE_ONE_ENTRY
 #define sum_of(number, i) (i)
 #else
-#define sum_of(number, i) ((number) % SLOTS * SUMS + (i))
+#define sum_of(number, i) ((number) % RING * SUMS + (i))
 #endif
 #define is_answered(number) (answer[0] >= (number) && relayed >= (number))
 
-byte request[SLOTS], copy[SLOTS], sums[SLOTS * SUMS], answer[SUMS]; /* numbers of the words */
-byte relayed;                                                       /* the answer of the worker that copies requests */
+byte request[RING], copy[RING], sums[RING * SUMS], answer[SUMS]; /* numbers of the words */
+byte relayed;                                                    /* the answer of the worker that copies requests */
 /* What the model checks by. */
 byte added; /* the last block of which all sums are added up */
 
@@ -37,9 +37,9 @@ active proctype audio_thread()
     do
     :: number == BLOCKS -> break
     :: number < BLOCKS ->
-        number < SLOTS || is_answered(number + 1 - SLOTS);
+        number < RING || is_answered(number + 1 - RING);
         number++;
-        request[number % SLOTS] = number;
+        request[number % RING] = number;
         if
         :: answer[0] == number && answer[1] == number
         :: number < BLOCKS /* the deadline has passed */
@@ -51,8 +51,8 @@ active proctype audio_thread()
 active proctype relay()
 {
 end: do
-    :: request[(relayed + 1) % SLOTS] == relayed + 1 ->
-        copy[(relayed + 1) % SLOTS] = relayed + 1;
+    :: request[(relayed + 1) % RING] == relayed + 1 ->
+        copy[(relayed + 1) % RING] = relayed + 1;
         relayed++
     od
 }
@@ -72,7 +72,7 @@ active proctype first_worker()
 {
     byte number, i;
 end: do
-    :: copy[(number + 1) % SLOTS] == number + 1 -> /* block_await, block_load */
+    :: copy[(number + 1) % RING] == number + 1 -> /* block_await, block_load */
         do /* group_answer */
         :: i == SUMS -> break
 #ifdef SUM_NUMBER_IS_NOT_COMPARED
@@ -92,7 +92,7 @@ end: do
 #ifdef LEAVES_WITH_THE_NEXT_NUMBER
             number++
 #else
-            assert(copy[(number + 1) % SLOTS] == number + 1)
+            assert(copy[(number + 1) % RING] == number + 1)
 #endif
         fi;
         i = 0
@@ -105,7 +105,7 @@ active proctype other_worker()
 {
     byte number;
 end: do
-    :: copy[(number + 1) % SLOTS] == number + 1 ->
+    :: copy[(number + 1) % RING] == number + 1 ->
         number++;
         if
         :: send(0); send(1)

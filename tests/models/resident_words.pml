@@ -12,17 +12,17 @@
  * Order: a word's value and number are one store, and a reader compares the number; no order of words is needed. Here
  * a word is on its way until it arrives, also while its writer goes on. Two stores of one word arrive in their order.
  *
- * Sizes: two slots, two workers, two words, five blocks. The audio thread gives up on any block but the last. A block
- * that is skipped because its slot is not free has no request: here the audio thread waits for the slot. Numbers do not
- * overflow. Workers stay; resident_seats.pml has the generations.
+ * Sizes: two ring entries, two workers, two words, five blocks. The audio thread gives up on any block but the last. A
+ * block that is skipped because its ring entry is not free has no request: here the audio thread waits for the entry.
+ * Numbers do not overflow. Workers stay; resident_seats.pml has the generations.
  */
 #include "atomics.h"
-#define SLOTS     2
+#define RING      2
 #define BLOCKS    5
 #define ADDRESSES 12
 /* Where words are. Word 0 of a request is its header. */
-#define request(number, i)  ((number) % SLOTS * 2 + (i))
-#define copy(number, i)     (4 + (number) % SLOTS * 2 + (i))
+#define request(number, i)  ((number) % RING * 2 + (i))
+#define copy(number, i)     (4 + (number) % RING * 2 + (i))
 #define answer(w, i)        (8 + (w) * 2 + (i))
 #define input(w, number, i) (w == 0 -> request(number, i) : copy(number, i))
 
@@ -64,7 +64,7 @@ inline request_write()
 {
     d_step {
         number++;
-        assert(number <= SLOTS || loaded[0] + SLOTS >= number);
+        assert(number <= RING || loaded[0] + RING >= number);
         assert(coming[request(number, 0)] == 0 && coming[request(number, 1)] == 0);
         coming[request(number, 0)] = number;
         coming[request(number, 1)] = number
@@ -97,8 +97,8 @@ active proctype audio_thread()
     do
     :: number == BLOCKS -> break
     :: number < BLOCKS ->
-#ifndef SLOT_IS_NOT_AWAITED
-        number < SLOTS || is_answered(number + 1 - SLOTS);
+#ifndef ENTRY_IS_NOT_AWAITED
+        number < RING || is_answered(number + 1 - RING);
 #endif
         request_write();
         answer_read()
@@ -121,7 +121,7 @@ inline block_load()
             assert(word[input(w, number + 1, i)] == number + 1);
             if
             :: w == 0 ->
-                assert(number < SLOTS || loaded[1] + SLOTS > number);
+                assert(number < RING || loaded[1] + RING > number);
                 assert(coming[copy(number + 1, i)] == 0);
                 coming[copy(number + 1, i)] = number + 1
             :: else

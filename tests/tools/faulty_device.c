@@ -7,7 +7,8 @@
  *   HC_FAULT="slow N MS M"   from there on every M-th block takes MS more; without M, every block
  *   HC_FAULT="hold N"        it returns from its N-th block when the test calls faulty_release
  *
- * N may be a path with a slash: the fault then comes at the first block after this file appears.
+ * N may be a path with a slash: the fault then comes at the first block after this file appears, and a stall ends when
+ * it disappears.
  *
  * HC_FAULT_SCENE does the same to steered sources. "none", or an empty text: no fault. Any other text ends the program.
  */
@@ -31,6 +32,7 @@ static const struct backend *real = &backend_cpu;
 
 struct fault {
     char kind[8], file[128]; /* file: the fault waits for it; "": for no file */
+    bool has_come;           /* the file */
     long at, ms, every, blocks;
 };
 
@@ -56,15 +58,16 @@ static void fault_read(struct fault *f, const char *variable)
 /* Counts a block, and fails or waits as the test asks. */
 static int fault_happen(struct fault *f, struct reason *why)
 {
-    if (f->file[0] && access(f->file, F_OK) == 0) {
+    if (f->file[0] && !f->has_come && access(f->file, F_OK) == 0) {
         f->at = f->blocks;
-        f->file[0] = '\0';
+        f->has_come = true;
     }
     if (f->blocks++ < f->at || f->at < 0) return HC_OK;
     if (strcmp(f->kind, "fail") == 0) return fail(HC_EDEVICE, why, "the device fell off the bus, as the test wants");
     bool holds = strcmp(f->kind, "hold") == 0;
     while (holds && f->blocks == f->at + 1 && sem_wait(&release) != 0) continue;
-    while (!holds && f->ms == 0) pause();
+    while (!holds && f->ms == 0 && !(f->has_come && access(f->file, F_OK) != 0))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     bool again = strcmp(f->kind, "slow") == 0 && (f->blocks - f->at - 1) % f->every == 0;
     if (f->blocks == f->at + 1 || again)
         nanosleep(&(struct timespec){.tv_sec = f->ms / 1000, .tv_nsec = f->ms % 1000 * 1000000}, NULL);

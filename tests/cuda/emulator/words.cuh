@@ -19,15 +19,15 @@ static inline void word_store(struct resident_word *p, struct resident_word w)
     __atomic_store_n((uint64_t *)(void *)p, w.value | (uint64_t)w.number << 32, __ATOMIC_RELAXED);
 }
 
-static inline bool seat_try(struct resident_seat *seat)
+static inline bool seat_try_acquire(struct resident_seat *seat)
 {
     cuda_poll();
-    const bool is_free = seat->taken == 0;
-    if (is_free) seat->taken = 1;
+    const bool is_free = seat->is_held == 0;
+    if (is_free) seat->is_held = 1;
     return is_free;
 }
 
-static inline void seat_free(struct resident_seat *seat) { seat->taken = 0; }
+static inline void seat_release(struct resident_seat *seat) { seat->is_held = 0; }
 
 /* Now and then much later: a worker leaves early, without a next one. */
 static inline uint64_t time_ns(void) { return (uint64_t)now_ns() / SLOWER + (cuda_chance(EARLY) ? 1000000000 : 0); }

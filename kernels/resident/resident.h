@@ -129,7 +129,6 @@ struct resident_seat {
 };
 
 struct resident_launch {
-    const struct resident_job *jobs[RESIDENT_SEATS]; /* on the device; NULL: no job                                   */
     struct resident_seat *seats; /* [n_seats], device memory                                                          */
     uint32_t *started;           /* pinned host memory: the generation that has started                               */
     uint32_t *stalls;            /* [n_seats], pinned host memory: how often a worker stood still for STALL_NS        */
@@ -138,6 +137,7 @@ struct resident_launch {
     size_t shared_bytes;         /* of the largest worker                                                             */
     int n_seats;
     uint32_t generation;
+    const struct resident_job *jobs[RESIDENT_SEATS]; /* on the device, or NULL; last: else registers spill                */
 };
 
 /* Returns the bytes of shared memory of a worker of this job. */

@@ -70,7 +70,7 @@ __device__ static inline bool is_superseded(const struct resident_seat *seat, ui
 
 /* Waits for the next block. false: this worker leaves. */
 __device__ static bool block_await(const struct resident_word *request, bool is_first, const struct resident_seat *seat,
-                                   const struct resident_launch &launch, uint64_t born_ns)
+                                   const struct resident_launch &launch)
 {
     if (threadIdx.x == 0) {
         uint64_t from_ns = time_ns();
@@ -88,7 +88,7 @@ __device__ static bool block_await(const struct resident_word *request, bool is_
                 from_ns = ns;
             }
             last_ns = ns;
-            if (ns - born_ns > launch.max_ns) break;
+            if (ns - w.born_ns > launch.max_ns) break;
             if (ns - from_ns > launch.idle_ns && (launch.on_demand || is_superseded(seat, launch.generation))) break;
         }
     }
@@ -419,12 +419,12 @@ __device__ static bool block_answer(const struct resident_launch &launch)
 }
 
 /* Waits until the previous generation's worker has left the seat. false: it did not in time. */
-__device__ static bool seat_acquire(struct resident_seat *seat, const struct resident_launch &launch, uint64_t born_ns)
+__device__ static bool seat_acquire(struct resident_seat *seat, const struct resident_launch &launch)
 {
     if (threadIdx.x == 0) {
         *(volatile uint32_t *)&seat->newest_generation = launch.generation;
         w.goes_on = false;
-        while (!w.goes_on && time_ns() - born_ns < launch.max_ns) w.goes_on = seat_try_acquire(seat);
+        while (!w.goes_on && time_ns() - w.born_ns < launch.max_ns) w.goes_on = seat_try_acquire(seat);
     }
     __syncthreads();
     return w.goes_on;
@@ -432,7 +432,7 @@ __device__ static bool seat_acquire(struct resident_seat *seat, const struct res
 
 /* Prepares a worker while the previous generation's one still serves: loads its mask, and computes a dummy block. The
  * first block then finds taps and instructions in caches. */
-__device__ static void worker_prepare(int self, uint64_t born_ns)
+__device__ static void worker_prepare(int self)
 {
     const struct resident_job *job = &w.job;
     if (threadIdx.x == 0) {
@@ -443,7 +443,6 @@ __device__ static void worker_prepare(int self, uint64_t born_ns)
         w.first_in = resident_first_in(job, w.part);
         w.n_ins = resident_first_in(job, w.part + 1) - w.first_in;
         w.at = job->history;
-        w.born_ns = born_ns;
         w.is_superseded = false;
         w.header[HEADER_N] = job->block;
         w.views[0] = w.views[1] = {};
@@ -474,7 +473,7 @@ __device__ static void seat_serve(const struct resident_seat *seat, const struct
         const size_t entry = (size_t)((w.number + 1) % RESIDENT_RING) * job->request_words;
         struct resident_word *copy = job->copy ? job->copy + entry : NULL;
         const struct resident_word *request = w.self == 0 ? job->request + entry : copy;
-        if (!block_await(request, w.self == 0, seat, launch, w.born_ns)) break;
+        if (!block_await(request, w.self == 0, seat, launch)) break;
         if (w.header[HEADER_N] == 0) { /* the number stays: the next generation's worker leaves, too */
             if (w.self == 0 && copy && threadIdx.x == 0) word_store(copy + HEADER_N, {0, w.number + 1});
             break;
@@ -503,16 +502,16 @@ __device__ static void seat_serve(const struct resident_seat *seat, const struct
 static __global__ void __launch_bounds__(RESIDENT_THREADS, 2)
     resident(const __grid_constant__ struct resident_launch launch)
 {
-    const uint64_t born_ns = time_ns();
-    struct resident_seat *seat = launch.seats + blockIdx.x;
+    if (threadIdx.x == 0) w.born_ns = time_ns();
     const uint32_t *job = (const uint32_t *)launch.jobs[blockIdx.x];
     if (blockIdx.x == 0 && threadIdx.x == 0) *(volatile uint32_t *)launch.started = launch.generation;
     if (!job) return;
     for (unsigned i = threadIdx.x; i < sizeof(struct resident_job) / 4; i += RESIDENT_THREADS)
         ((uint32_t *)&w.job)[i] = __ldcg(job + i);
     __syncthreads();
-    worker_prepare((int)blockIdx.x - w.job.first_seat, born_ns);
-    if (!seat_acquire(seat, launch, born_ns)) return;
+    worker_prepare((int)blockIdx.x - w.job.first_seat);
+    struct resident_seat *seat = launch.seats + blockIdx.x;
+    if (!seat_acquire(seat, launch)) return;
     seat_serve(seat, launch);
     __syncthreads();
     if (threadIdx.x == 0) seat_release(seat);

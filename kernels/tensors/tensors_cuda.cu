@@ -293,18 +293,15 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
     return HC_OK;
 }
 
-/* Writes zeros: the gradient of filters that no row uses. Adjacent filters share one call. */
+/* Writes zeros: the gradient of filters that no row uses. They are a bank, or shared by all items or all channels. */
 static int zero_filters(const struct tensor_call *c, const hc_tensor_data *d, struct reason *why)
 {
     const struct tensor_rows *h = &c->bank;
-    const bool is_dense = h->stride[1] == h->frames;
-    const int64_t channels = is_dense ? 1 : h->channels, element = tensor_element(h);
-    const size_t bytes = (size_t)((is_dense ? h->channels : 1) * h->frames * element);
-    for (int64_t b = 0; b < h->batch; b++)
-        for (int64_t ch = 0; ch < channels; ch++)
-            TRY(cudaMemsetAsync((char *)d->out + (b * h->stride[0] + ch * h->stride[1]) * element, 0, bytes,
-                                (cudaStream_t)d->stream),
-                "cudaMemsetAsync");
+    const size_t n = (size_t)(h->batch * h->channels), bytes = (size_t)(h->frames * tensor_element(h));
+    const size_t pitch = n > 1 ? (size_t)(h->stride[h->batch > 1 ? 0 : 1] * tensor_element(h)) : bytes;
+    TRY(pitch == bytes ? cudaMemsetAsync(d->out, 0, n * bytes, (cudaStream_t)d->stream)
+                       : cudaMemset2DAsync(d->out, pitch, 0, bytes, n, (cudaStream_t)d->stream),
+        "clearing a gradient");
     return HC_OK;
 }
 

@@ -128,9 +128,8 @@ static __device__ fused_unit listed_unit_of(const fused_convolve &p, unsigned un
     position.out = at.batch * out.stride[0] + at.channel * out.stride[1] + out_begin + start - p.out_first;
     position.out_last = left < p.out_end ? (int)left : p.out_end;
     const int64_t number = filter_of(p.groups, group + (unsigned)p.groups.first);
-    if (number >= 0) position.group = p.by_bank ? (unsigned)number : group;
-    else
-        position.in.last = position.in.first; /* nothing is read */
+    if (number < 0) position.in.last = position.in.first; /* nothing is read */
+    else position.group = p.by_bank ? (unsigned)number : group;
     return position;
 }
 

@@ -499,6 +499,7 @@ def convolve_packed(x: Any, h: Any, offsets: Any, mode: str = "causal", lengths:
         x, h, offsets = np.asarray(x), np.asarray(h), _numbers("offsets", offsets)
         index = None if index is None else np.asarray(index)
         lengths = None if lengths is None else np.asarray(lengths)
+    _check_shapes(np.shape(x), np.shape(h))
     if x.ndim not in (1, 2):
         raise ValueError(f"x has shape {tuple(x.shape)}; give [channels, frames] or [frames]")
     if offsets.ndim != 1 or len(offsets) < 2:

@@ -116,8 +116,10 @@ def _execute(frame, on_gpu):
         return
     size = plan.bytes + ALIGNMENT
     memory = _ask(api.allocate, _Allocation, frame.context, size, _XLA_ALIGNMENT, None).data
-    plan.run(a.data, b.data, out.data, memory + -memory % ALIGNMENT, stream, **numbers)
-    _ask(api.free, _Release, frame.context, size, memory)  # XLA reuses it in the order of the stream
+    try:
+        plan.run(a.data, b.data, out.data, memory + -memory % ALIGNMENT, stream, **numbers)
+    finally:
+        _ask(api.free, _Release, frame.context, size, memory)  # XLA reuses it in the order of the stream
 
 
 def _handler(on_gpu):

@@ -39,8 +39,8 @@ from typing import Optional, Sequence, Union
 
 import torch
 
-from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, GRADIENTS, Plans, check_mode, fits,
-                       frames_of, make_plan, split)
+from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, GRADIENTS, Plans, check_mode,
+                       check_shapes, fits, make_plan, split)
 
 __all__ = ["convolve", "convolve_packed", "fftconvolve", "convolve_moving", "ApplyImpulseResponse"]
 
@@ -207,11 +207,13 @@ def _gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b):
             call(GRADIENT_X, mode, a, g, b.shape[-1], lengths, b.dtype) if needs_b else None)
 
 
-def _call_with(chosen, offsets):
-    """_call with an index and offsets; itself without them."""
+def _call_for(chosen, offsets, *gradients):
+    """_call, with an index and offsets; _call_operator for gradients that is_grads_batched=True has batched."""
+    is_batched = not _is_compiling() and any(_is_batched(g) for g in gradients if g is not None)
+    call = _call_operator if is_batched else _call
     if chosen is None and offsets is None:
-        return _call
-    return functools.partial(_call, chosen=chosen, offsets=offsets)
+        return call
+    return functools.partial(call, chosen=chosen, offsets=offsets)
 
 
 class _Operation(torch.autograd.Function):
@@ -230,14 +232,15 @@ class _Operation(torch.autograd.Function):
         a, b, lengths, chosen, offsets = ctx.saved_tensors
         op, mode, _, _ = ctx.call
         _, needs_a, needs_b, *_ = ctx.needs_input_grad
-        call = _call_with(chosen, offsets)
+        call = _call_for(chosen, offsets, g)
         return (None, *_gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b), None, None, None)
 
     @staticmethod
     def jvp(ctx, _call_or_plan, da, db, *_lists):
         a, b, lengths, *rest = ctx.saved_tensors
         op, mode, size, dtype = ctx.call
-        terms = [_call(op, mode, *pair, size, lengths, dtype, *rest) for given, pair in ((da, (da, b)), (db, (a, db)))
+        call = _call_for(*rest, da, db)
+        terms = [call(op, mode, *pair, size, lengths, dtype) for given, pair in ((da, (da, b)), (db, (a, db)))
                  if given is not None]
         return sum(terms[1:], terms[0])
 
@@ -281,10 +284,12 @@ def _vmap(call, op, mode, n, dims, tensors, size, dtype):
         b = b.reshape(b.shape[:1] + (1,) * (a.dim() - b.dim()) + b.shape[1:])
         return _fold(op, mode, a, b, size, None, dtype, call), 0
     items = [[value if dim is None else value.select(dim, i) for value, dim in zip(tensors, dims)] for i in range(n)]
-    return torch.stack([call(op, mode, a, b, size, lengths, dtype, *rest) for a, b, lengths, *rest in items]), 0
+    if not items:  # the result of one item of zeros has the shape
+        items = [[value if dim is None else value.sum(dim) for value, dim in zip(tensors, dims)]]
+    return torch.stack([call(op, mode, a, b, size, lengths, dtype, *rest) for a, b, lengths, *rest in items])[:n], 0
 
 
-def _never():
+def _never(*_values):
     return False
 
 
@@ -293,6 +298,7 @@ _is_compiling = torch.compiler.is_compiling if _HAS_OPERATORS else _never
 _tracing_state = getattr(torch._C, "_get_tracing_state", lambda: None)
 _is_transformed = getattr(torch._C, "_are_functorch_transforms_active", _never)
 _n_modes = getattr(torch._C, "_len_torch_dispatch_stack", _never)
+_is_batched = getattr(getattr(torch._C, "_functorch", None), "is_legacy_batchedtensor", _never)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -306,7 +312,7 @@ def _is_eager(a, b):
             and _tracing_state() is None)
 
 
-def _call_operator(op, mode, a, b, size, lengths, dtype, chosen=None, offsets=None):
+def _call_operator(op, mode, a, b, size, lengths, dtype=torch.float32, chosen=None, offsets=None):
     if op == CONVOLVE:
         return torch.ops.haloconv.convolve(a, b, mode, lengths, dtype, chosen, offsets)
     if op == GRADIENT_X:
@@ -370,11 +376,12 @@ def _register(op):
         return _execute(op, mode, *rest)
 
     def fake(*arguments):
-        mode, a, b, size, _, dtype, _, offsets = _unpack(op, arguments)
-        if op == CONVOLVE:
-            size = frames_of(mode, a.shape[-1], b.shape[-1], 0 if offsets is None else offsets.shape[0] - 1)
+        mode, a, b, size, _, dtype, chosen, offsets = _unpack(op, arguments)
+        _, n_frames, y_frames, _ = check_shapes(op, mode, a.shape, b.shape, size,
+                                                None if chosen is None else chosen.shape,
+                                                0 if offsets is None else offsets.shape[0] - 1)
         if op != GRADIENT_H:
-            size = (*a.shape[:-1], size)
+            size = (*a.shape[:-1], y_frames if op == CONVOLVE else n_frames)
         return a.new_empty(size, dtype=dtype)
 
     def setup(ctx, inputs, output):
@@ -384,7 +391,7 @@ def _register(op):
 
     def backward(ctx, g):
         a, b, lengths, chosen, offsets = ctx.saved_tensors
-        call = _call_with(chosen, offsets)
+        call = _call_for(chosen, offsets, g)
         rest = (None,) * (5 if op == CONVOLVE else 6)
         return (*_gradients(call, op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
 
@@ -416,6 +423,7 @@ def _register_both():
         return _execute_both(mode, gy, x, h, lengths, False)
 
     def fake(gy, x, h, mode, lengths=None):
+        check_shapes(GRADIENTS, mode, gy.shape, x.shape, None, h_shape=h.shape)
         return x.new_empty(x.shape), h.new_empty(h.shape)
 
     def setup(ctx, inputs, output):
@@ -425,8 +433,9 @@ def _register_both():
     def backward(ctx, ggx, ggh):
         gy, x, h, lengths = ctx.saved_tensors
         needs_gy, needs_x, needs_h = ctx.needs_input_grad[:3]
-        by_gx, g_h = _gradients(_call, GRADIENT_X, ctx.mode, gy, h, lengths, ggx, needs_gy, needs_h)
-        by_gh, g_x = _gradients(_call, GRADIENT_H, ctx.mode, gy, x, lengths, ggh, needs_gy, needs_x)
+        call = _call_for(None, None, ggx, ggh)
+        by_gx, g_h = _gradients(call, GRADIENT_X, ctx.mode, gy, h, lengths, ggx, needs_gy, needs_h)
+        by_gh, g_x = _gradients(call, GRADIENT_H, ctx.mode, gy, x, lengths, ggh, needs_gy, needs_x)
         return by_gx + by_gh if needs_gy else None, g_x, g_h, None, None
 
     for key in ("CPU", "CUDA"):
@@ -609,7 +618,7 @@ def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
 
 def _convolve_arrays(x, h, mode, lengths, dtype, index=None):
     """convolve() with a result of a given dtype; None: see convolve()."""
-    is_plain = dtype is None and lengths is None and index is None
+    is_plain = type(mode) is str and dtype is None and lengths is None and index is None
     plan = _known_plan(x, h, mode) if is_plain and not _is_compiling() else None
     if plan is not None:
         return _apply(plan, x, h, None)

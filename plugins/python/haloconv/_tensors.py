@@ -87,8 +87,8 @@ class Plan:
 
     shape     of the result; of GRADIENTS: the shapes of both
     bytes     of workspace on the device
-    copies    (a, b), or (a, b, c): whether the frames of an input are not adjacent, so that run() reads a dense copy;
-              None: those of all are
+    copies    (a, b, c): whether the frames of an input are not adjacent, so that run() reads a dense copy; None: those
+              of all are
     call      of torch.py: what the plan is for
     is_empty  there are no items or channels: the result is empty or, for GRADIENT_H, 0. run() is not called
     """
@@ -199,7 +199,7 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_se
         raise ValueError("h has no filters; give [filters, taps] with at least one filter")
     tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
                       *steps, *(types[i] for i in order), n_filters, n_sequences)
-    return Plan(op, tensors, shape, (copies_a, copies_b) if copies_a or copies_b else None)
+    return Plan(op, tensors, shape, (copies_a, copies_b, False) if copies_a or copies_b else None)
 
 
 class Plans:

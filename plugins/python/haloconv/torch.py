@@ -54,24 +54,28 @@ _KEPT_BYTES, _MAX_KEPT = 1 << 20, 64
 _kept = {}  # workspaces of _KEPT_BYTES by thread, device and stream
 
 
-def _plan_of(op, mode, a, b, size, dtype, chosen=None, offsets=None):
-    """The plan of an operation on tensors as in make_plan(), with a result of a dtype."""
+def _plan_of(op, mode, a, b, size, dtype, chosen=None, offsets=None, c=None):
+    """The plan of an operation on tensors as in make_plan(), with a result of a dtype; of GRADIENTS: that of c."""
     index = a.get_device()  # -1: the CPU
     key = (op, mode, index, b.get_device(), a.shape, a.stride(), b.shape, b.stride(), size,
            torch.get_num_threads() if index < 0 else 0, a.dtype, b.dtype, dtype)
     if chosen is not None or offsets is not None:
         key += (None if chosen is None else chosen.shape, 0 if offsets is None else len(offsets) - 1)
-    return _find_plan(key) or _new_plan(key, a, b)
+    if c is not None:
+        key += (None, 0, (c.shape, c.stride()), c.get_device())
+    return _find_plan(key) or _new_plan(key, *((a, b) if c is None else (a, b, c)))
 
 
-def _new_plan(key, a, b):
-    op, mode, index, b_index, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key[:13]
-    if not set(dtypes) <= set(_TYPES) or index != b_index:
-        raise TypeError(f"the tensors are {a.dtype} on {a.device} and {b.dtype} on {b.device}, the result is "
-                        f"{dtypes[2]}; give float32, bfloat16 or float16 on one device")
+def _new_plan(key, *tensors):
+    op, mode, index, _, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key[:13]
+    if not set(dtypes) <= set(_TYPES) or any(value.get_device() != index for value in tensors):
+        what = ", ".join(f"{value.dtype} on {value.device}" for value in tensors)
+        raise TypeError(f"the tensors are {what}, the result is {dtypes[2]}; give float32, bfloat16 or float16 on one "
+                        "device")
     backend = b"cpu" if index < 0 else b"cuda:%d" % index
     types = [_TYPES[dtype] for dtype in dtypes]
-    plan = make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size, types, *key[13:])
+    plan = make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size, types,
+                     *key[13:16])  # without the device of c
     plan.call = op, mode, size, dtypes[2]
     return _plans.keep(key, plan)
 
@@ -114,30 +118,35 @@ def _workspace(n_bytes, like, index, stream, may_keep):
     return kept
 
 
-def _run(plan, a, b, lengths, chosen=None, offsets=None, may_keep=True):
-    """Run a plan on the tensors that it is for, without autograd.
+def _run(plan, a, b, lengths, chosen=None, offsets=None, may_keep=True, c=None):
+    """Run a plan on the tensors that it is for, without autograd; of GRADIENTS: (gx, gh).
 
     may_keep  whether a workspace may stay allocated; not in torch.compile, which counts what its memory pool holds
     """
     op, _, size, dtype = plan.call
     index = a.get_device()
     if plan.copies:
-        a, b = (value.contiguous() if is_apart else value for value, is_apart in zip((a, b), plan.copies))
-    taps_at = chosen_at = offsets_at = None
+        a, b, c = (value.contiguous() if is_apart else value for value, is_apart in zip((a, b, c), plan.copies))
+    taps_at = chosen_at = offsets_at = c_at = gh = gh_at = None
     if lengths is not None:
-        taps_at, lengths = _address("lengths", lengths, (size if op == GRADIENT_H else b.shape)[:-1], index)
+        h_shape = size if op == GRADIENT_H else b.shape if c is None else c.shape
+        taps_at, lengths = _address("lengths", lengths, h_shape[:-1], index)
     if chosen is not None:
         chosen_at, chosen = _address("numbers of the index", chosen, chosen.shape, index)
     if offsets is not None:
         offsets_at, offsets = _address("cu_seqlens", offsets, offsets.shape, index)
-    out = _empty(plan.shape, dtype, a)
+    if c is None:
+        out = _empty(plan.shape, dtype, a)
+    else:
+        out, gh = _empty(b.shape, b.dtype, b), _empty(c.shape, c.dtype, c)
+        c_at, gh_at = c.data_ptr(), gh.data_ptr()
     if plan.is_empty:
-        return out.zero_()
+        return out.zero_() if c is None else (out, gh.zero_())
     stream = None if index < 0 else _current_stream(index)
     workspace = _workspace(plan.bytes, a, index, stream, may_keep)
     plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), None if workspace is None else workspace.data_ptr(), stream,
-             taps_at, chosen_at, offsets_at)
-    return out
+             taps_at, chosen_at, offsets_at, c_at, gh_at)
+    return out if c is None else (out, gh)
 
 
 def _execute(op, mode, a, b, size, lengths, dtype, chosen=None, offsets=None):
@@ -151,30 +160,8 @@ def _execute(op, mode, a, b, size, lengths, dtype, chosen=None, offsets=None):
 
 def _execute_both(mode, gy, x, h, lengths, may_keep=True):
     """Both gradients of convolve, of the dtypes of x and h, without autograd."""
-    index = gy.get_device()
-    key = (GRADIENTS, mode, index, x.get_device(), h.get_device(), gy.shape, gy.stride(), x.shape, x.stride(), h.shape,
-           h.stride(), torch.get_num_threads() if index < 0 else 0, gy.dtype, x.dtype, h.dtype)
-    plan = _find_plan(key)
-    if plan is None:
-        if not {gy.dtype, x.dtype, h.dtype} <= set(_TYPES) or not gy.device == x.device == h.device:
-            raise TypeError(f"gy, x and h are {gy.dtype} on {gy.device}, {x.dtype} on {x.device} and {h.dtype} on "
-                            f"{h.device}; give float32, bfloat16 or float16 on one device")
-        pairs = [(value.shape, value.stride()) for value in (gy, x, h)]
-        plan = _plans.keep(key, make_plan(GRADIENTS, mode, b"cpu" if index < 0 else b"cuda:%d" % index, key[-4],
-                                          *pairs[:2], None, [_TYPES[value.dtype] for value in (gy, x, h)], c=pairs[2]))
-    if plan.copies:
-        gy, x, h = (value.contiguous() if is_apart else value for value, is_apart in zip((gy, x, h), plan.copies))
-    taps_at = None
-    if lengths is not None:
-        taps_at, lengths = _address("lengths", lengths, h.shape[:-1], index)
-    gx, gh = _empty(x.shape, x.dtype, x), _empty(h.shape, h.dtype, h)
-    if plan.is_empty:
-        return gx, gh.zero_()
-    stream = None if index < 0 else _current_stream(index)
-    workspace = _workspace(plan.bytes, gy, index, stream, may_keep)
-    plan.run(gy.data_ptr(), x.data_ptr(), gx.data_ptr(), None if workspace is None else workspace.data_ptr(), stream,
-             taps_at, c=h.data_ptr(), out_h=gh.data_ptr())
-    return gx, gh
+    plan = _plan_of(GRADIENTS, mode, gy, x, None, h.dtype, c=h)
+    return _run(plan, gy, x, lengths, may_keep=may_keep, c=h)
 
 
 def _public_stream(index):

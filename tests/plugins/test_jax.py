@@ -82,6 +82,15 @@ def test_results_and_gradients_are_exact(hc, put, mode, jit):
             close(one, want)
 
 
+def test_a_shared_x_is_not_written_out(hc, put, monkeypatch):
+    from haloconv import _jax_calls
+    x, h, seen, run = array((1, 300)), array((64, 50), 2), [], _jax_calls.operation
+    monkeypatch.setattr(_jax_calls, "operation", lambda *given: seen.append(given[4].shape) or run(*given))
+    for index in (None, np.arange(64)):
+        close(hc.jax.convolve(put(x), put(h), "causal", index=index), exact(x, h, "causal"))
+    assert seen == [(1, 1, 300)] * 2
+
+
 def test_second_derivatives(hc, put):
     """y is linear in x and in h: the gradient for h of v * gx is that of gy * convolve(v, h)."""
     x, h, v = array((2, 3, 50)), array((3, 9), 2), array((2, 3, 50), 3)

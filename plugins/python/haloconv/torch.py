@@ -8,10 +8,10 @@
     y = convolve_moving(x, bank, entries, step=256)  # bank [entries, taps]: a response for each step of a moving source
     augment = ApplyImpulseResponse(responses, p=0.5)
 
-Precision: computed in float32, within 1e-6 of the exact result (norm of the error over norm of the result), and so are
-both gradients; a result in half precision is rounded once. Results do not depend on the run: the same tensors give the
-same bits. A NaN or Inf passes through: one reaches more frames of its channel than its taps reach, and no other item or
-channel.
+Precision: computed in float32. The norm of the error is at most 1e-6 of the norm of the result, and so is that of both
+gradients, unless the terms of the sums nearly cancel: the error is relative to the norms of x and h. A result in half
+precision is rounded once. Results do not depend on the run: the same tensors give the same bits. A NaN or Inf passes
+through: one reaches more frames of its channel than its taps reach, and no other item or channel.
 
 dtypes: float32, bfloat16 and float16, in any mix: tensors are read and written in place, without a copy in float32. The
 result has the dtype that torch promotes both to, or float32 inside of torch.autocast, as torch.fft has; a gradient has
@@ -21,7 +21,8 @@ Devices: tensors on the CPU are computed by torch.get_num_threads() threads. On 
 stream, nothing waits, memory comes from torch's allocator, and a CUDA graph may capture the call. All tensors of a call
 must be on one device. Any thread may call anything here.
 
-Memory: inputs may be views and expanded tensors. Only frames that are not adjacent (x.transpose(-1, -2)) are copied.
+Memory: inputs may be views and expanded tensors. Copied are only frames that are not adjacent (x.transpose(-1, -2)), and
+three or more leading dimensions that no view folds into two.
 On a GPU a thread keeps 1 MiB for each stream that it uses, the workspace of its small calls.
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the

@@ -55,25 +55,25 @@ _KEPT_BYTES, _MAX_KEPT = 1 << 20, 64
 _kept = {}  # workspaces of _KEPT_BYTES by thread, device and stream
 
 
-def _plan_of(op, mode, a, b, size, dtype, chosen=None, offsets=None, c=None):
+def _plan_of(op, mode, a, b, size, dtype, index=None, offsets=None, c=None):
     """The plan of an operation on tensors as in make_plan(), with a result of a dtype; of GRADIENTS: that of c."""
-    index = a.get_device()  # -1: the CPU
-    key = (op, mode, index, b.get_device(), a.shape, a.stride(), b.shape, b.stride(), size,
-           torch.get_num_threads() if index < 0 else 0, a.dtype, b.dtype, dtype)
-    if chosen is not None or offsets is not None:
-        key += (None if chosen is None else chosen.shape, 0 if offsets is None else len(offsets) - 1)
+    device = a.get_device()  # -1: the CPU
+    key = (op, mode, device, b.get_device(), a.shape, a.stride(), b.shape, b.stride(), size,
+           torch.get_num_threads() if device < 0 else 0, a.dtype, b.dtype, dtype)
+    if index is not None or offsets is not None:
+        key += (None if index is None else index.shape, 0 if offsets is None else len(offsets) - 1)
     if c is not None:
         key += (None, 0, (c.shape, c.stride()), c.get_device())
     return _find_plan(key) or _new_plan(key, *((a, b) if c is None else (a, b, c)))
 
 
 def _new_plan(key, *tensors):
-    op, mode, index, _, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key[:13]
-    if not set(dtypes) <= set(_TYPES) or any(value.get_device() != index for value in tensors):
+    op, mode, device, _, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key[:13]
+    if not set(dtypes) <= set(_TYPES) or any(value.get_device() != device for value in tensors):
         what = ", ".join(f"{value.dtype} on {value.device}" for value in tensors)
         raise TypeError(f"the tensors are {what}, the result is {dtypes[2]}; give float32, bfloat16 or float16 on one "
                         "device")
-    backend = b"cpu" if index < 0 else b"cuda:%d" % index
+    backend = b"cpu" if device < 0 else b"cuda:%d" % device
     types = [_TYPES[dtype] for dtype in dtypes]
     plan = make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size, types,
                      *key[13:16])  # without the device of c
@@ -81,11 +81,11 @@ def _new_plan(key, *tensors):
     return _plans.keep(key, plan)
 
 
-def _address(name, values, shape, index):
+def _address(name, values, shape, device):
     """The address of int64 numbers, and what holds their memory."""
     if values is None:
         return None, None
-    if values.dtype is not torch.int64 or values.get_device() != index or tuple(values.shape) != tuple(shape):
+    if values.dtype is not torch.int64 or values.get_device() != device or tuple(values.shape) != tuple(shape):
         raise ValueError(f"{name} are {values.dtype} {tuple(values.shape)} on {values.device}; give int64 "
                          f"{tuple(shape)} on the device of the tensors")
     values = values.contiguous()
@@ -99,7 +99,7 @@ def _empty(shape, dtype, like):
     return torch.empty(shape, dtype=dtype, device=like.device)
 
 
-def _workspace(n_bytes, like, index, stream, may_keep):
+def _workspace(n_bytes, like, device, stream, may_keep):
     """Memory of the device for a run, which the caller holds until the run is in the stream; None on the CPU.
 
     The caching allocator aligns to 512 bytes, and reuses memory in the order of the stream. Small runs of a thread in
@@ -108,9 +108,9 @@ def _workspace(n_bytes, like, index, stream, may_keep):
     """
     if not n_bytes:
         return None
-    if not may_keep or n_bytes > _KEPT_BYTES or index != _current_device() or _is_capturing():
+    if not may_keep or n_bytes > _KEPT_BYTES or device != _current_device() or _is_capturing():
         return _empty((n_bytes,), torch.uint8, like)
-    key = get_ident(), index, stream
+    key = get_ident(), device, stream
     kept = _kept.get(key)
     if kept is None:
         if len(_kept) >= _MAX_KEPT:
@@ -119,23 +119,23 @@ def _workspace(n_bytes, like, index, stream, may_keep):
     return kept
 
 
-def _run(plan, a, b, lengths, chosen=None, offsets=None, may_keep=True, c=None):
+def _run(plan, a, b, lengths, index=None, offsets=None, may_keep=True, c=None):
     """Run a plan on the tensors that it is for, without autograd; of GRADIENTS: (gx, gh).
 
     may_keep  whether a workspace may stay allocated; not in torch.compile, which counts what its memory pool holds
     """
     op, _, size, dtype = plan.call
-    index = a.get_device()
+    device = a.get_device()
     if plan.copies:
         a, b, c = (value.contiguous() if is_apart else value for value, is_apart in zip((a, b, c), plan.copies))
-    taps_at = chosen_at = offsets_at = c_at = gh = gh_at = None
+    taps_at = index_at = offsets_at = c_at = gh = gh_at = None
     if lengths is not None:
         h_shape = size if op == GRADIENT_H else b.shape if c is None else c.shape
-        taps_at, lengths = _address("lengths", lengths, h_shape[:-1], index)
-    if chosen is not None:
-        chosen_at, chosen = _address("numbers of the index", chosen, chosen.shape, index)
+        taps_at, lengths = _address("lengths", lengths, h_shape[:-1], device)
+    if index is not None:
+        index_at, index = _address("numbers of the index", index, index.shape, device)
     if offsets is not None:
-        offsets_at, offsets = _address("cu_seqlens", offsets, offsets.shape, index)
+        offsets_at, offsets = _address("cu_seqlens", offsets, offsets.shape, device)
     if c is None:
         out = _empty(plan.shape, dtype, a)
     else:
@@ -143,20 +143,20 @@ def _run(plan, a, b, lengths, chosen=None, offsets=None, may_keep=True, c=None):
         c_at, gh_at = c.data_ptr(), gh.data_ptr()
     if plan.is_empty:
         return out.zero_() if c is None else (out, gh.zero_())
-    stream = None if index < 0 else _current_stream(index)
-    workspace = _workspace(plan.bytes, a, index, stream, may_keep)
+    stream = None if device < 0 else _current_stream(device)
+    workspace = _workspace(plan.bytes, a, device, stream, may_keep)
     plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), None if workspace is None else workspace.data_ptr(), stream,
-             taps_at, chosen_at, offsets_at, c_at, gh_at)
+             taps_at, index_at, offsets_at, c_at, gh_at)
     return out if c is None else (out, gh)
 
 
-def _execute(op, mode, a, b, size, lengths, dtype, chosen=None, offsets=None):
+def _execute(op, mode, a, b, size, lengths, dtype, index=None, offsets=None):
     """Run an operation now, without autograd.
 
-    chosen   the index: with it, h is a bank
+    index    with it, h is a bank
     offsets  of packed sequences
     """
-    return _run(_plan_of(op, mode, a, b, size, dtype, chosen, offsets), a, b, lengths, chosen, offsets, False)
+    return _run(_plan_of(op, mode, a, b, size, dtype, index, offsets), a, b, lengths, index, offsets, False)
 
 
 def _execute_both(mode, gy, x, h, lengths, may_keep=True):
@@ -165,8 +165,8 @@ def _execute_both(mode, gy, x, h, lengths, may_keep=True):
     return _run(plan, gy, x, lengths, may_keep=may_keep, c=h)
 
 
-def _public_stream(index):
-    return torch.cuda.current_stream(index).cuda_stream
+def _public_stream(device):
+    return torch.cuda.current_stream(device).cuda_stream
 
 
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _public_stream)
@@ -195,13 +195,13 @@ def _gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b):
             call(GRADIENT_X, mode, a, g, b.shape[-1], lengths, b.dtype) if needs_b else None)
 
 
-def _call_for(chosen, offsets, *gradients):
+def _call_for(index, offsets, *gradients):
     """_call, with an index and offsets; _call_operator for gradients that is_grads_batched=True has batched."""
     is_batched = not _is_compiling() and any(_is_batched(g) for g in gradients if g is not None)
     call = _call_operator if is_batched else _call
-    if chosen is None and offsets is None:
+    if index is None and offsets is None:
         return call
-    return functools.partial(call, chosen=chosen, offsets=offsets)
+    return functools.partial(call, index=index, offsets=offsets)
 
 
 class _Operation(torch.autograd.Function):
@@ -217,10 +217,10 @@ class _Operation(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        a, b, lengths, chosen, offsets = ctx.saved_tensors
+        a, b, lengths, index, offsets = ctx.saved_tensors
         op, mode, _, _ = ctx.call
         _, needs_a, needs_b, *_ = ctx.needs_input_grad
-        call = _call_for(chosen, offsets, g)
+        call = _call_for(index, offsets, g)
         return (None, *_gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b), None, None, None)
 
     @staticmethod
@@ -240,9 +240,9 @@ class _Transformed(_Operation):
     """
 
     @staticmethod
-    def forward(call, a, b, lengths, chosen, offsets):
+    def forward(call, a, b, lengths, index, offsets):
         op, mode, size, dtype = call
-        return _execute(op, mode, a, b, size, lengths, dtype, chosen, offsets)
+        return _execute(op, mode, a, b, size, lengths, dtype, index, offsets)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -300,23 +300,23 @@ def _is_eager(a, b):
             and _tracing_state() is None)
 
 
-def _call_operator(op, mode, a, b, size, lengths, dtype=torch.float32, chosen=None, offsets=None):
+def _call_operator(op, mode, a, b, size, lengths, dtype=torch.float32, index=None, offsets=None):
     if op == CONVOLVE:
-        return torch.ops.haloconv.convolve(a, b, mode, lengths, dtype, chosen, offsets)
+        return torch.ops.haloconv.convolve(a, b, mode, lengths, dtype, index, offsets)
     if op == GRADIENT_X:
-        return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths, dtype, chosen, offsets)
-    return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths, dtype, chosen, offsets)
+        return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths, dtype, index, offsets)
+    return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths, dtype, index, offsets)
 
 
-def _call(op, mode, a, b, size, lengths, dtype=torch.float32, chosen=None, offsets=None):
+def _call(op, mode, a, b, size, lengths, dtype=torch.float32, index=None, offsets=None):
     """Run an operation so that autograd, torch.func, torch.compile and other observers of tensors see it."""
     if _is_compiling() or ((_HAS_OPERATORS or a.is_meta) and not _is_eager(a, b)):
-        return _call_operator(op, mode, a, b, size, lengths, dtype, chosen, offsets)
+        return _call_operator(op, mode, a, b, size, lengths, dtype, index, offsets)
     if a.is_neg() or b.is_neg():
         a, b = a.resolve_neg(), b.resolve_neg()
     if _is_transformed():
-        return _Transformed.apply((op, mode, size, dtype), a, b, lengths, chosen, offsets)
-    return _apply(_plan_of(op, mode, a, b, size, dtype, chosen, offsets), a, b, lengths, chosen, offsets)
+        return _Transformed.apply((op, mode, size, dtype), a, b, lengths, index, offsets)
+    return _apply(_plan_of(op, mode, a, b, size, dtype, index, offsets), a, b, lengths, index, offsets)
 
 
 def _both(mode, gy, x, h, lengths):
@@ -330,11 +330,11 @@ def _both(mode, gy, x, h, lengths):
     return _execute_both(mode, *(value.resolve_neg() for value in (gy, x, h)), lengths)
 
 
-def _apply(plan, a, b, lengths, chosen=None, offsets=None):
+def _apply(plan, a, b, lengths, index=None, offsets=None):
     """Run a plan under autograd."""
     if (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)) or _forward_level() >= 0:
-        return _Operation.apply(plan, a, b, lengths, chosen, offsets)
-    return _run(plan, a, b, lengths, chosen, offsets)
+        return _Operation.apply(plan, a, b, lengths, index, offsets)
+    return _run(plan, a, b, lengths, index, offsets)
 
 
 # ---- the operators --------------------------------------------------------------------------------------------------
@@ -349,9 +349,9 @@ def _unpack(op, arguments):
     """(mode, a, b, size, lengths, dtype, index, offsets) of an operator; dtype None: as torch promotes both."""
     a, b, mode, *rest = arguments
     size = rest.pop(0) if op != CONVOLVE else None
-    lengths, dtype, chosen, offsets = [*rest, None, None, None, None][:4]
+    lengths, dtype, index, offsets = [*rest, None, None, None, None][:4]
     return (mode, a, b, tuple(size) if op == GRADIENT_H else size, lengths,
-            torch.promote_types(a.dtype, b.dtype) if dtype is None else dtype, chosen, offsets)
+            torch.promote_types(a.dtype, b.dtype) if dtype is None else dtype, index, offsets)
 
 
 def _register(op):
@@ -364,22 +364,22 @@ def _register(op):
         return _execute(op, mode, *rest)
 
     def fake(*arguments):
-        mode, a, b, size, _, dtype, chosen, offsets = _unpack(op, arguments)
+        mode, a, b, size, _, dtype, index, offsets = _unpack(op, arguments)
         _, n_frames, y_frames, _ = check_shapes(op, mode, a.shape, b.shape, size,
-                                                None if chosen is None else chosen.shape,
+                                                None if index is None else index.shape,
                                                 0 if offsets is None else offsets.shape[0] - 1)
         if op != GRADIENT_H:
             size = (*a.shape[:-1], y_frames if op == CONVOLVE else n_frames)
         return a.new_empty(size, dtype=dtype)
 
     def setup(ctx, inputs, output):
-        mode, a, b, _, lengths, _, chosen, offsets = _unpack(op, inputs)
-        ctx.save_for_backward(a, b, lengths, chosen, offsets)
+        mode, a, b, _, lengths, _, index, offsets = _unpack(op, inputs)
+        ctx.save_for_backward(a, b, lengths, index, offsets)
         ctx.mode = mode
 
     def backward(ctx, g):
-        a, b, lengths, chosen, offsets = ctx.saved_tensors
-        call = _call_for(chosen, offsets, g)
+        a, b, lengths, index, offsets = ctx.saved_tensors
+        call = _call_for(index, offsets, g)
         rest = (None,) * (5 if op == CONVOLVE else 6)
         return (*_gradients(call, op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
 
@@ -526,11 +526,11 @@ def _known_plan(x, h, mode):
     """
     if not _is_eager(x, h) or _is_transformed() or x.is_neg() or h.is_neg():
         return None
-    dtype, index = x.dtype, x.get_device()
+    dtype, device = x.dtype, x.get_device()
     if h.dtype is not dtype or (dtype is not torch.float32 and _is_autocast(x.device)):
         return None
-    return _find_plan((CONVOLVE, mode, index, h.get_device(), x.shape, x.stride(), h.shape, h.stride(), None,
-                       torch.get_num_threads() if index < 0 else 0, dtype, dtype, dtype))
+    return _find_plan((CONVOLVE, mode, device, h.get_device(), x.shape, x.stride(), h.shape, h.stride(), None,
+                       torch.get_num_threads() if device < 0 else 0, dtype, dtype, dtype))
 
 
 def _type_of(x, h):

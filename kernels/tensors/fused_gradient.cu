@@ -55,27 +55,10 @@ template <int LOG_N, bool BOTH> struct gradient_size : team_size<LOG_N> {
 template <int LOG_N> using gradient_h_size = gradient_size<LOG_N, false>;
 template <int LOG_N> using gradients_size = gradient_size<LOG_N, true>;
 
-template <class S>
-static __device__ typename S::pair pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task, bool is_task)
-{
-    typename S::pair pair = {};
-    if (!is_task) return pair;
-    const unsigned row = task / (unsigned)p.n_windows;
-    const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop, gy_start = start + p.gy_first;
-    const row_position at = position_of(p.groups, group, row);
-    pair.x = window_of(p.x, at, start, start + p.hop, 2 * S::N);
-    pair.gy = window_of(p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
-    if constexpr (std::is_same_v<typename S::pair, window_pair<true>>) {
-        pair.gx = at.batch * p.gx.stride[0] + at.channel * p.gx.stride[1] + start;
-        pair.filter = (int)group - p.groups.first;
-    }
-    return pair;
-}
-
-/* The same for filters by index and packed sequences. n_windows: those of a row. */
-template <class S>
-static __device__ typename S::pair listed_pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task,
-                                                       bool is_task, unsigned n_windows)
+/* n_windows: those of a row. */
+template <class S, bool IS_LISTED>
+static __device__ typename S::pair pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task, bool is_task,
+                                                unsigned n_windows)
 {
     if (!is_task) return {};
     const unsigned row = task / n_windows;
@@ -83,7 +66,7 @@ static __device__ typename S::pair listed_pair_of_task(const fused_gradient_h &p
     fused_rows x = p.x, gy = p.gy;
     int64_t x_begin = 0, gy_begin = 0;
     item_window w = {0, (int64_t)(task - row * n_windows) * p.hop};
-    if (p.groups.offsets) {
+    if (IS_LISTED && p.groups.offsets) {
         at.channel = (int)(p.groups.h_channels == 1 ? row : group % (unsigned)p.groups.h_channels);
         at.batch = 0;
         w.item = (int)(group / (unsigned)p.groups.h_channels);
@@ -92,10 +75,15 @@ static __device__ typename S::pair listed_pair_of_task(const fused_gradient_h &p
         gy = rows_of_item(p.groups, p.gy, w.item, &gy_begin);
     }
     const int64_t gy_start = w.start + p.gy_first;
-    typename S::pair pair = {window_of(x, at, w.start, w.start + p.hop, 2 * S::N),
-                             window_of(gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N)};
+    typename S::pair pair;
+    pair.x = window_of(x, at, w.start, w.start + p.hop, 2 * S::N);
+    pair.gy = window_of(gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
     pair.x.at += x_begin;
     pair.gy.at += gy_begin;
+    if constexpr (std::is_same_v<typename S::pair, window_pair<true>>) {
+        pair.gx = at.batch * p.gx.stride[0] + at.channel * p.gx.stride[1] + w.start;
+        pair.filter = (int)group - p.groups.first;
+    }
     return pair;
 }
 
@@ -188,14 +176,10 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
             const unsigned of_slice = KIND == LISTED ? counts.of_slice : tasks_of_slice;
             const unsigned later = k + (unsigned)t, task = unit.slice * of_slice + later;
             S::team_sync();
-            if (t < S::POSITIONS) {
-                if constexpr (KIND == LISTED)
-                    pairs[t] = listed_pair_of_task<S>(
-                        p, unit.group, task, unit.exists && later < of_slice && task < tasks, counts.n_windows);
-                else
-                    pairs[t] =
-                        pair_of_task<S>(p, unit.group, task, unit.exists && later < tasks_of_slice && task < tasks);
-            }
+            if (t < S::POSITIONS)
+                pairs[t] = pair_of_task<S, KIND == LISTED>(p, unit.group, task,
+                                                           unit.exists && later < of_slice && task < tasks,
+                                                           KIND == LISTED ? counts.n_windows : (unsigned)p.n_windows);
             S::team_sync();
         }
         const auto &pair = pairs[i];
@@ -207,7 +191,7 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
             /* The transform is long, so its code exists once for x and gy. */
 #pragma unroll 1
         for (int is_gy = 0; is_gy < 2; is_gy++) {
-            const auto window_of_x = [&](int k) { return window_at<HALF>(p.x_data, p.x, pairs[k].x); };
+            const auto window_of_x = [&](int at) { return window_at<HALF>(p.x_data, p.x, pairs[at].x); };
             const auto window_of_gy = [&] { return window_at<HALF>(p.gy_data, p.gy, pair.gy); };
             load<S, REAL>(r, is_gy ? window_of_gy() : window_of_x((int)i), again(t));
             if (S::HAS_PREFETCH && (!is_gy || i + 1 < S::POSITIONS))

@@ -6,16 +6,21 @@
 #include "fft_registers.cuh"
 #include "row_windows.cuh"
 
-/* A multiprocessor holds RESIDENT threads: 1024 threads of 16 points and 64 registers, or 512 of up to 128 registers. A
- * block has THREADS threads, unless its kernel says otherwise: one team, or the teams of four warps. */
-template <int LOG_N, bool SHARED_BLOCK = false>
-struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
-    using tree = fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK>;
-    static constexpr int RESIDENT = tree::E == 16 && LOG_N > 8 ? 1024 : 512, THREADS = tree::T > 128 ? tree::T : 128,
-                         TEAMS = THREADS / tree::T, POSITIONS = tree::T < 32 ? tree::T : 32; /* computed at once */
-    static_assert(TEAMS == 1 || tree::T <= 32 || SHARED_BLOCK, "__syncthreads waits for all teams");
+/* A multiprocessor holds RESIDENT threads: 1024 threads of 16 points and 64 registers, or 512 of up to 128 registers. */
+template <int LOG_N, bool ANY_SHIFT, bool SHARED_BLOCK = false>
+struct team_tree : fft_tree<LOG_N, log_e_of(LOG_N), ANY_SHIFT, SHARED_BLOCK> {
+    using tree = fft_tree<LOG_N, log_e_of(LOG_N), ANY_SHIFT, SHARED_BLOCK>;
+    static constexpr int RESIDENT = tree::E == 16 && LOG_N > 8 ? 1024 : 512;
     static constexpr size_t POINT_BYTES = tree::POINTS * sizeof(float2),
                             FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16;
+};
+
+/* A block has THREADS threads, unless its kernel says otherwise: one team, or the teams of four warps. */
+template <int LOG_N, bool SHARED_BLOCK = false> struct team_size : team_tree<LOG_N, false, SHARED_BLOCK> {
+    using tree = team_tree<LOG_N, false, SHARED_BLOCK>;
+    static constexpr int THREADS = tree::T > 128 ? tree::T : 128, TEAMS = THREADS / tree::T,
+                         POSITIONS = tree::T < 32 ? tree::T : 32; /* computed at once */
+    static_assert(TEAMS == 1 || tree::T <= 32 || SHARED_BLOCK, "__syncthreads waits for all teams");
 };
 
 /* LISTED: for filters by index and packed sequences. */

@@ -223,6 +223,14 @@ static int tensor_plans_make(const struct tensor_call *c, const struct fused_dev
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
+/* Is the second half of the points of each window 0 or not needed? */
+static bool is_real(const struct tensor_call *c, const struct tensor_plan *plan)
+{
+    const int64_t n = (int64_t)1 << plan->log2_n;
+    return plan->is_single && c->from + c->y.frames <= n && c->x.frames <= n &&
+           (c->op < HC_GRADIENT_H || c->h.frames <= n);
+}
+
 static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, const struct tensor_plan *plan,
                         struct fused_groups groups, struct reason *why)
 {
@@ -252,9 +260,8 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
         p.in_first = plan->is_single ? 0 : c->from - p.out_first;
         p.out_end = 2 * n;
     }
-    const bool is_real = plan->is_single && c->from + c->y.frames <= n; /* then x.frames <= n, too: see holds_row */
-    if (is_real) p.out_end = n;
-    TRY(fused_convolve_launch(plan->device, plan->log2_n, is_real, &p, stream), "a convolution of tensors");
+    if (is_real(c, plan)) p.out_end = n;
+    TRY(fused_convolve_launch(plan->device, plan->log2_n, is_real(c, plan), &p, stream), "a convolution of tensors");
     return HC_OK;
 }
 
@@ -279,8 +286,6 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
     p.stash = (float2 *)d->workspace;
     p.partial = (float *)((char *)d->workspace + plan->stash);
     if (c->has_index) bank_output_set(c, d, plan->sums ? (float *)((char *)p.partial + plan->partial) : NULL, &p);
-    const int64_t n = (int64_t)1 << plan->log2_n;
-    const bool is_real = plan->is_single && c->from + c->y.frames <= n && c->x.frames <= n && c->h.frames <= n;
     if (is_both) {
         float2 *spectra = (float2 *)((char *)d->workspace + plan->partial);
         struct fused_spectra filters = {groups, rows_of(&c->h), d->c, c->lengths, true, spectra};
@@ -289,7 +294,7 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
         p.gx_data = d->out;
         p.spectra = spectra;
     }
-    TRY(fused_gradient_h_launch(plan->log2_n, is_real, &p, (cudaStream_t)d->stream), "a gradient of filters");
+    TRY(fused_gradient_h_launch(plan->log2_n, is_real(c, plan), &p, (cudaStream_t)d->stream), "a gradient of filters");
     return HC_OK;
 }
 
@@ -339,17 +344,9 @@ static int plan_run(const struct tensor_call *c, const struct tensor_plan *plan,
                     struct reason *why)
 {
     if (plan->is_long) return long_run(c, d, plan->device, &plan->longer, why);
-    const int filters = (int)(c->h.batch * c->h.channels);
-    struct fused_groups groups = groups_of(c, d);
-    for (; groups.first_filter < c->bank.batch; groups.first_filter += plan->n_bank) {
-        groups.n_filters = min_of(plan->n_bank, c->bank.batch - groups.first_filter);
-        for (groups.first = 0; groups.first < filters; groups.first += groups.n) {
-            groups.n = (int)min_of(plan->n_groups, filters - groups.first);
-            PASS(c->op >= HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why)
-                                        : run_convolve(c, d, plan, groups, why));
-        }
-    }
-    return HC_OK;
+    return with_chunks(c, d, plan->n_bank, plan->n_groups, [&](const struct fused_groups &groups) {
+        return c->op >= HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why) : run_convolve(c, d, plan, groups, why);
+    });
 }
 
 static int cuda_tensors_run(const struct tensor_call *c, const void *of, const hc_tensor_data *d, struct reason *why)
@@ -368,12 +365,4 @@ static int cuda_tensors_run(const struct tensor_call *c, const void *of, const h
     return HC_OK;
 }
 
-static constexpr struct tensor_backend tensors_of_a_gpu(void)
-{
-    struct tensor_backend backend = {};
-    backend.plan_size = sizeof(struct tensor_plans);
-    backend.plan = cuda_tensors_plan;
-    backend.run = cuda_tensors_run;
-    return backend;
-}
-constexpr struct tensor_backend tensors_cuda = tensors_of_a_gpu();
+const struct tensor_backend tensors_cuda = {sizeof(struct tensor_plans), cuda_tensors_plan, cuda_tensors_run};

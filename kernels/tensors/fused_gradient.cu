@@ -55,7 +55,7 @@ template <int LOG_N, bool BOTH> struct gradient_size : team_size<LOG_N> {
 template <int LOG_N> using gradient_h_size = gradient_size<LOG_N, false>;
 template <int LOG_N> using gradients_size = gradient_size<LOG_N, true>;
 
-/* n_windows: those of a row. */
+/* The windows of a task of a group. n_windows: those of a row. */
 template <class S, bool IS_LISTED>
 static __device__ typename S::pair pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task, bool is_task,
                                                 unsigned n_windows)

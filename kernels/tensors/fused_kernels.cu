@@ -94,8 +94,8 @@ static __device__ fused_unit unit_of(const fused_convolve &p, unsigned unit, boo
     return position;
 }
 
-/* The same for filters by index and packed sequences. The units of sequences are sorted by channel, then window; some
- * have nothing to compute, or a filter of another launch. */
+/* The position of a unit for filters by index and packed sequences. The units of sequences are sorted by channel, then
+ * window; some have nothing to compute, or a filter of another launch. */
 template <class S>
 static __device__ fused_unit listed_unit_of(const fused_convolve &p, unsigned unit, bool is_unit,
                                             unsigned units_of_group)

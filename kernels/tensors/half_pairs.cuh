@@ -54,7 +54,7 @@ template <int TYPE> static __device__ __forceinline__ unsigned narrowed(float2 z
 #endif
 }
 
-/* The same for a type that the compiler does not know: without a branch, for code that is long. */
+/* Rounds both floats to a type that the compiler does not know: without a branch, for code that is long. */
 static __device__ __forceinline__ unsigned narrowed(int type, float2 z)
 {
     const unsigned a = narrowed<HC_BFLOAT16>(z), b = narrowed<HC_FLOAT16>(z);

@@ -31,12 +31,14 @@ enum { LONG_MAX_UNITS = 32767 };                  /* max. windows of a or of b i
 
 struct long_size { int log2_row, log2_r; };
 
-struct long_units {           /* a unit is a window: those of the signal rows, in the order filter, row, window
-                                 index; or one of each filter                                                */
-    struct fused_groups groups; /* groups.first: the filter of unit 0. With a filter for each packed sequence the units
-                                 are sorted by channel, then window; those of other groups do not exist       */
+struct long_units {           /* a unit is a window, of a filter or of a signal row. The order of signal windows:
+                                 - group, row, window
+                                 - packed sequences with a filter for each: channel, window; those of groups of other
+                                   launches do not exist
+                                 - packed sequences with a filter for each, by_group: group, window           */
+    struct fused_groups groups; /* groups.first: the group of unit 0                                          */
     bool is_filters;          /* windows of filters; with an index, of a bank                                 */
-    bool by_group;            /* packed sequences with a filter for each: the units are sorted by group, all the same */
+    bool by_group;            /* packed sequences: see above                                                  */
     bool by_bank;             /* with an index: a spectrum for each filter of the bank                        */
     bool may_skip;            /* windows without a filter are neither read nor computed                       */
     struct fused_rows rows;

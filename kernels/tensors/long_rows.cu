@@ -1,11 +1,11 @@
 /* long_rows - launches the steps of a plan in order (long_rows.h).
  *
  *   workspace, convolve and gradient x   [spectra of some filters] [some windows]
- *   the same, windows in halves          [spectra of some filters] [kept]
+ *   convolve, gradient x of two rows     [spectra of some filters] [kept]
  *   workspace, gradient h                [sum, with is_summed] [some windows of gy] [as many of x]
  *   workspace, both gradients            [some filters] [windows of gy] [as many of x]
- *   the same, windows in halves          [spectrum of x and sum of the products, for each block] [kept]
- *   gradient h of a bank                 the same, then [filters of some groups] [sums of a chunk of the bank]
+ *   gradient h of two rows               [spectrum of x and sum of the products, for each block] [kept]
+ *   gradient h of a bank                 that of gradient h, [filters of some groups] [sums of a chunk of the bank]
  */
 #include "long_rows.h"
 

@@ -106,7 +106,7 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
             in.first = out.first = rows.first = first;
             in.n = out.n = rows.n = (int)min_of(step, units - first);
             struct long_units split = in;
-            if (plan->is_halves) split.n = 0;
+            if (plan->has_two_rows) split.n = 0;
             if (first == 0 || split.n > 0)
                 TRY(long_split_launch(device, plan->size, &filters, d->b, &split, d->a, first ? scratch : spectra,
                                       stream),
@@ -114,9 +114,9 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
             if (first == 0)
                 TRY(long_rows_launch(device, plan->size, &of_filters, stream), "the spectra of long filters");
             filters.n = 0;
-            if (plan->is_halves) {
-                const struct long_halves halves = {in, out, output, d->a, d->out, spectra, scratch};
-                TRY(long_halves_launch(device, is_real(&in, n) && is_real(&out, n), &halves, stream),
+            if (plan->has_two_rows) {
+                const struct long_two_rows two_rows = {in, out, output, d->a, d->out, spectra, scratch};
+                TRY(long_two_rows_launch(device, is_real(&in, n) && is_real(&out, n), &two_rows, stream),
                     "a long convolution");
                 continue;
             }
@@ -155,11 +155,11 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
         x.units_of_group = gy.units_of_group = rows_of_filter(c) * range.n;
         const int64_t units = groups->n * x.units_of_group;
         struct long_output output = {0, 1.0f / (float)n, false};
-        if (plan->is_halves) {
-            const struct long_gradient_halves halves = {x,    gy,   filters, output,  (int)x.units_of_group,
-                                                        d->b, d->a, gh,      scratch, scratch + kept_at};
-            TRY(long_gradient_halves_launch(device, is_real(&x, n) && is_real(&gy, n) && is_real(&filters, n), &halves,
-                                            stream),
+        if (plan->has_two_rows) {
+            const struct long_gradient_two_rows two_rows = {x,    gy,   filters, output,  (int)x.units_of_group,
+                                                            d->b, d->a, gh,      scratch, scratch + kept_at};
+            TRY(long_gradient_two_rows_launch(device, is_real(&x, n) && is_real(&gy, n) && is_real(&filters, n),
+                                              &two_rows, stream),
                 "a gradient of long filters");
             continue;
         }

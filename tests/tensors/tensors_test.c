@@ -842,7 +842,7 @@ static void long_filters_in_16_bits_are_rounded_once(const char *backend)
                  {1, 1, 1 << 20, 1 << 20, HC_FULL},   /* from here on GPUs only */
                  {1, 1, 1 << 23, 6000000, HC_CAUSAL}, /* as long as a window holds */
                  {40, 1, 200000, 60000, HC_CAUSAL},   /* several launches for the gradient of a filter */
-                 {8, 132, 32768, 32768, HC_CAUSAL}};  /* enough windows for long_halves */
+                 {8, 132, 32768, 32768, HC_CAUSAL}};  /* enough windows for long_two_rows */
     enum { N = sizeof sizes / sizeof *sizes };
     need_tensors(backend);
     struct random r = random_seeded(200);

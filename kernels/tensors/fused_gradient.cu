@@ -40,7 +40,7 @@ template <int LOG_N, bool BOTH> struct gradient_size : team_size<LOG_N> {
     using team = team_size<LOG_N>;
     /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
     static constexpr bool IS_SMALL = LOG_N <= 12, HAS_BOTH = IS_SMALL && LOG_N >= GRADIENTS_FROM;
-    static constexpr kernel_kind REAL_HALF = IS_SMALL ? real_half_kind(LOG_N) : LISTED;
+    static constexpr kernel_kind REAL_16_BITS = IS_SMALL ? real_kind_of_16_bits(LOG_N) : LISTED;
     /* With 32 points a thread, no registers are left for a prefetch. From 2^13 points on, a prefetch would also evict
      * spectra and sums from the L2 cache. */
     static constexpr bool HAS_PREFETCH = team::E == 16;
@@ -55,27 +55,10 @@ template <int LOG_N, bool BOTH> struct gradient_size : team_size<LOG_N> {
 template <int LOG_N> using gradient_h_size = gradient_size<LOG_N, false>;
 template <int LOG_N> using gradients_size = gradient_size<LOG_N, true>;
 
-template <class S>
-static __device__ typename S::pair pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task, bool is_task)
-{
-    typename S::pair pair = {};
-    if (!is_task) return pair;
-    const unsigned row = task / (unsigned)p.n_windows;
-    const int64_t start = (int64_t)(task - row * (unsigned)p.n_windows) * p.hop, gy_start = start + p.gy_first;
-    const row_position at = position_of(p.groups, group, row);
-    pair.x = window_of(p.x, at, start, start + p.hop, 2 * S::N);
-    pair.gy = window_of(p.gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
-    if constexpr (std::is_same_v<typename S::pair, window_pair<true>>) {
-        pair.gx = at.batch * p.gx.stride[0] + at.channel * p.gx.stride[1] + start;
-        pair.filter = (int)group - p.groups.first;
-    }
-    return pair;
-}
-
-/* The same for filters by index and packed sequences. n_windows: those of a row. */
-template <class S>
-static __device__ typename S::pair listed_pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task,
-                                                       bool is_task, unsigned n_windows)
+/* The windows of a task of a group. n_windows: those of a row. */
+template <class S, bool IS_LISTED>
+static __device__ typename S::pair pair_of_task(const fused_gradient_h &p, unsigned group, unsigned task, bool is_task,
+                                                unsigned n_windows)
 {
     if (!is_task) return {};
     const unsigned row = task / n_windows;
@@ -83,7 +66,7 @@ static __device__ typename S::pair listed_pair_of_task(const fused_gradient_h &p
     fused_rows x = p.x, gy = p.gy;
     int64_t x_begin = 0, gy_begin = 0;
     item_window w = {0, (int64_t)(task - row * n_windows) * p.hop};
-    if (p.groups.offsets) {
+    if (IS_LISTED && p.groups.offsets) {
         at.channel = (int)(p.groups.h_channels == 1 ? row : group % (unsigned)p.groups.h_channels);
         at.batch = 0;
         w.item = (int)(group / (unsigned)p.groups.h_channels);
@@ -92,10 +75,15 @@ static __device__ typename S::pair listed_pair_of_task(const fused_gradient_h &p
         gy = rows_of_item(p.groups, p.gy, w.item, &gy_begin);
     }
     const int64_t gy_start = w.start + p.gy_first;
-    typename S::pair pair = {window_of(x, at, w.start, w.start + p.hop, 2 * S::N),
-                             window_of(gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N)};
+    typename S::pair pair;
+    pair.x = window_of(x, at, w.start, w.start + p.hop, 2 * S::N);
+    pair.gy = window_of(gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
     pair.x.at += x_begin;
     pair.gy.at += gy_begin;
+    if constexpr (std::is_same_v<typename S::pair, window_pair<true>>) {
+        pair.gx = at.batch * p.gx.stride[0] + at.channel * p.gx.stride[1] + w.start;
+        pair.filter = (int)group - p.groups.first;
+    }
     return pair;
 }
 
@@ -147,7 +135,7 @@ static __device__ task_counts listed_tasks(const fused_gradient_h &p, const grad
                        (n_windows * rows + (unsigned)p.n_slices - 1) / (unsigned)p.n_slices};
 }
 
-template <int LOG_N, kernel_kind KIND, bool HALF, bool BOTH>
+template <int LOG_N, kernel_kind KIND, bool HAS_16_BITS, bool BOTH>
 static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
                                          min_blocks(LOG_N, BOTH, gradient_size<LOG_N, BOTH>::BLOCKS))
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice)
@@ -188,14 +176,10 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
             const unsigned of_slice = KIND == LISTED ? counts.of_slice : tasks_of_slice;
             const unsigned later = k + (unsigned)t, task = unit.slice * of_slice + later;
             S::team_sync();
-            if (t < S::POSITIONS) {
-                if constexpr (KIND == LISTED)
-                    pairs[t] = listed_pair_of_task<S>(
-                        p, unit.group, task, unit.exists && later < of_slice && task < tasks, counts.n_windows);
-                else
-                    pairs[t] =
-                        pair_of_task<S>(p, unit.group, task, unit.exists && later < tasks_of_slice && task < tasks);
-            }
+            if (t < S::POSITIONS)
+                pairs[t] = pair_of_task<S, KIND == LISTED>(p, unit.group, task,
+                                                           unit.exists && later < of_slice && task < tasks,
+                                                           KIND == LISTED ? counts.n_windows : (unsigned)p.n_windows);
             S::team_sync();
         }
         const auto &pair = pairs[i];
@@ -207,8 +191,8 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
             /* The transform is long, so its code exists once for x and gy. */
 #pragma unroll 1
         for (int is_gy = 0; is_gy < 2; is_gy++) {
-            const auto window_of_x = [&](int k) { return window_at<HALF>(p.x_data, p.x, pairs[k].x); };
-            const auto window_of_gy = [&] { return window_at<HALF>(p.gy_data, p.gy, pair.gy); };
+            const auto window_of_x = [&](int at) { return window_at<HAS_16_BITS>(p.x_data, p.x, pairs[at].x); };
+            const auto window_of_gy = [&] { return window_at<HAS_16_BITS>(p.gy_data, p.gy, pair.gy); };
             load<S, REAL>(r, is_gy ? window_of_gy() : window_of_x((int)i), again(t));
             if (S::HAS_PREFETCH && (!is_gy || i + 1 < S::POSITIONS))
                 prefetch<S, REAL>(is_gy ? window_of_x((int)i + 1) : window_of_gy(), t);
@@ -234,7 +218,7 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
             S::inverse(s, f, t, r);
-            store<S, REAL>(p.gx_data, pair.gx, HALF ? p.gx.type : HC_FLOAT32, 0, pair.x.last, 1.0f, r, again(t));
+            store<S, REAL>(p.gx_data, pair.gx, HAS_16_BITS ? p.gx.type : HC_FLOAT32, 0, pair.x.last, 1.0f, r, again(t));
         }
     }
     if (BOTH) S::team_sync();
@@ -245,7 +229,7 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
     if (!unit.exists) return;
     void *out = p.gh;
     int64_t at;
-    int last = (int)p.out.frames, type = HALF ? p.out.type : HC_FLOAT32;
+    int last = (int)p.out.frames, type = HAS_16_BITS ? p.out.type : HC_FLOAT32;
     if (p.n_slices == 1 && (KIND != LISTED || !p.groups.index)) {
         at = filter_at(p, unit.group);
         if (p.lengths) {
@@ -306,12 +290,12 @@ static __global__ void __launch_bounds__(256) bank_sum_kernel(fused_gradient_h p
 /* A kernel of both gradients has no lists, but whole windows of 16 bits. */
 template <int LOG_N, bool BOTH> static cudaError_t kernels_allow(const struct fused_device *device)
 {
-    constexpr kernel_kind WHOLE_HALF = BOTH ? WHOLE : LISTED;
-    constexpr kernel_kind REAL_HALF = gradient_size<LOG_N, BOTH>::REAL_HALF == LISTED ? WHOLE_HALF : REAL_ROWS;
+    constexpr kernel_kind WHOLE_16_BITS = BOTH ? WHOLE : LISTED;
+    constexpr kernel_kind REAL_16_BITS = gradient_size<LOG_N, BOTH>::REAL_16_BITS == LISTED ? WHOLE_16_BITS : REAL_ROWS;
     return shared_allow(device, gradient_size<LOG_N, BOTH>::BYTES, gradient_h_kernel<LOG_N, WHOLE, false, BOTH>,
-                        gradient_h_kernel<LOG_N, WHOLE_HALF, true, BOTH>,
+                        gradient_h_kernel<LOG_N, WHOLE_16_BITS, true, BOTH>,
                         gradient_h_kernel<LOG_N, REAL_ROWS, false, BOTH>,
-                        gradient_h_kernel<LOG_N, REAL_HALF, true, BOTH>);
+                        gradient_h_kernel<LOG_N, REAL_16_BITS, true, BOTH>);
 }
 
 cudaError_t fused_gradient_h_load(const struct fused_device *device)
@@ -368,14 +352,14 @@ cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gr
         const unsigned blocks = ceil_div((int64_t)p->groups.n * p->n_slices, S::TEAMS);
         const unsigned of_slice = ceil_div(tasks, p->n_slices);
         const kernel_kind kind = kind_of(p->groups, real);
-        const bool has_half = is_half(p->x, p->gy, p->out, p->spectra ? p->gx : p->x);
-        const cudaError_t status = with_kind<S::REAL_HALF>(kind, has_half, [&](auto a_kind, auto half) {
-            auto kernel = gradient_h_kernel<S::LOG_N, a_kind.value, half.value, false>;
+        const bool is_general = any_has_16_bits(p->x, p->gy, p->out, p->spectra ? p->gx : p->x);
+        const cudaError_t status = with_kind<S::REAL_16_BITS>(kind, is_general, [&](auto a_kind, auto has_16_bits) {
+            auto kernel = gradient_h_kernel<S::LOG_N, a_kind.value, has_16_bits.value, false>;
             size_t bytes = S::BYTES;
             if constexpr (S::HAS_BOTH)
                 if (p->spectra) {
                     constexpr kernel_kind KIND = a_kind.value == LISTED ? WHOLE : a_kind.value;
-                    kernel = gradient_h_kernel<S::LOG_N, KIND, half.value, true>;
+                    kernel = gradient_h_kernel<S::LOG_N, KIND, has_16_bits.value, true>;
                     bytes = gradients_size<S::LOG_N>::BYTES;
                 }
             kernel<<<blocks, S::THREADS, bytes, stream>>>(*p, tasks, of_slice);

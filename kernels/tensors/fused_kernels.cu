@@ -94,8 +94,8 @@ static __device__ fused_unit unit_of(const fused_convolve &p, unsigned unit, boo
     return position;
 }
 
-/* The same for filters by index and packed sequences. The units of sequences are sorted by channel, then window; some
- * have nothing to compute, or a filter of another launch. */
+/* The position of a unit for filters by index and packed sequences. The units of sequences are sorted by channel, then
+ * window; some have nothing to compute, or a filter of another launch. */
 template <class S>
 static __device__ fused_unit listed_unit_of(const fused_convolve &p, unsigned unit, bool is_unit,
                                             unsigned units_of_group)
@@ -128,7 +128,10 @@ static __device__ fused_unit listed_unit_of(const fused_convolve &p, unsigned un
     position.out = at.batch * out.stride[0] + at.channel * out.stride[1] + out_begin + start - p.out_first;
     position.out_last = left < p.out_end ? (int)left : p.out_end;
     const int64_t number = filter_of(p.groups, group + (unsigned)p.groups.first);
-    if (number >= 0) position.group = p.by_bank ? (unsigned)number : group;
+    if (number < 0)
+        position.in.last = position.in.first; /* nothing is read */
+    else
+        position.group = p.by_bank ? (unsigned)number : group;
     return position;
 }
 
@@ -142,7 +145,7 @@ static constexpr int min_blocks(int log_n, kernel_kind kind, int blocks)
     return blocks;
 }
 
-template <int LOG_N, kernel_kind KIND, bool HALF>
+template <int LOG_N, kernel_kind KIND, bool HAS_16_BITS>
 static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS,
                                          min_blocks(LOG_N, KIND, convolve_size<LOG_N>::BLOCKS))
     convolve_kernel(fused_convolve p, unsigned units, unsigned units_of_group)
@@ -180,8 +183,8 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS,
             }))
             continue;
         float2 r[S::E];
-        load<S, REAL>(r, window_at<HALF>(p.x, p.in, at.in), again(t));
-        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at<HALF>(p.x, p.in, ours[i + 1].in), t);
+        load<S, REAL>(r, window_at<HAS_16_BITS>(p.x, p.in, at.in), again(t));
+        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at<HAS_16_BITS>(p.x, p.in, ours[i + 1].in), t);
         S::template forward<REAL>(s, f, t, r);
         previous_wait(); /* the spectra must be complete, and y free to be written */
         const bool is_stored = KIND != LISTED || at.group != NO_SPECTRUM;
@@ -189,8 +192,8 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS,
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         S::inverse(s, f, t, r);
-        store<S, REAL>(p.y, at.out, HALF ? p.out.type : HC_FLOAT32, p.out_first, is_stored ? at.out_last : 0, 1.0f, r,
-                       again(t));
+        store<S, REAL>(p.y, at.out, HAS_16_BITS ? p.out.type : HC_FLOAT32, p.out_first, is_stored ? at.out_last : 0,
+                       1.0f, r, again(t));
     }
 }
 
@@ -216,7 +219,7 @@ cudaError_t fused_load(int number, struct fused_device *device)
             using S = decltype(s);
             return shared_allow(device, S::bytes(S::max_teams(device)), convolve_kernel<S::LOG_N, WHOLE, false>,
                                 convolve_kernel<S::LOG_N, REAL_ROWS, false>,
-                                convolve_kernel<S::LOG_N, real_half_kind(S::LOG_N), true>,
+                                convolve_kernel<S::LOG_N, real_kind_of_16_bits(S::LOG_N), true>,
                                 convolve_kernel<S::LOG_N, LISTED, true>);
         });
     return status ? status : fused_gradient_h_load(device);
@@ -253,9 +256,9 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
         const int teams = spread * S::MIN_TEAMS < max_teams ? spread * S::MIN_TEAMS : max_teams;
         const unsigned blocks = ceil_div(units, teams), at_once = (unsigned)S::blocks(device, teams);
         const dim3 grid(blocks < at_once ? blocks : at_once);
-        return with_kind<real_half_kind(S::LOG_N)>(
-            kind_of(p->groups, real), is_half(p->in, p->out), [&](auto kind, auto half) {
-                return launch_early(device->is_early, convolve_kernel<S::LOG_N, kind.value, half.value>, grid,
+        return with_kind<real_kind_of_16_bits(S::LOG_N)>(
+            kind_of(p->groups, real), any_has_16_bits(p->in, p->out), [&](auto kind, auto has_16_bits) {
+                return launch_early(device->is_early, convolve_kernel<S::LOG_N, kind.value, has_16_bits.value>, grid,
                                     (unsigned)(teams * S::T), S::bytes(teams), stream, *p, units, of_group);
             });
     });

@@ -25,7 +25,7 @@ struct fused_rows {           /* a tensor [batch][channels][frames], frames adja
 };
 
 struct fused_groups {         /* the rows of a batch, sorted by the filter that they share */
-    int h_batch, h_channels;  /* number of filters and groups: h_batch * h_channels */
+    int h_batch, h_channels;  /* number of groups, and without an index of filters: h_batch * h_channels */
     int batch, channels;      /* of x; a group's rows: (h_batch == 1 ? batch : 1) * (h_channels == 1 ? channels : 1) */
     int first, n;             /* the groups of this launch */
     const int64_t *index;     /* [groups]: the number of a group's filter, another number for none; or NULL */
@@ -54,7 +54,7 @@ struct fused_spectra {        /* spectra of the filters of some groups; with an 
     struct fused_groups groups;
     struct fused_rows h;
     const void *taps;
-    const int64_t *lengths;   /* [h_batch * h_channels] on the device, or NULL */
+    const int64_t *lengths;   /* [filters of h] on the device, or NULL */
     bool conjugate;           /* correlation instead of convolution */
     float2 *spectra;          /* [groups.n][N], scaled by 1/N */
 };

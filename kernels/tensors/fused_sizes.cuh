@@ -33,20 +33,21 @@ static inline kernel_kind kind_of(const fused_groups &groups, bool is_real)
     return groups.index || groups.offsets ? LISTED : is_real ? REAL_ROWS : WHOLE;
 }
 /* The kernel of real rows of 16 bits. Sizes that are bound by memory have none of their own. */
-static constexpr kernel_kind real_half_kind(int log_n) { return log_n > 9 ? REAL_ROWS : LISTED; }
-/* Calls use(kind, half), where kind.value and half.value are constants: it chooses a kernel. A LISTED kernel has all
- * types, so it also computes whole windows of 16 bits. REAL_HALF: the kernel of real rows of 16 bits. */
+static constexpr kernel_kind real_kind_of_16_bits(int log_n) { return log_n > 9 ? REAL_ROWS : LISTED; }
+/* Calls use(kind, has_16_bits), where kind.value and has_16_bits.value are constants: it chooses a kernel. A LISTED
+ * kernel has all types, so it also computes whole windows of 16 bits. REAL_16_BITS: the kernel of real rows of 16 bits.
+ */
 template <kernel_kind KIND> using kind_constant = std::integral_constant<kernel_kind, KIND>;
-template <kernel_kind REAL_HALF, class Use> static cudaError_t with_kind(kernel_kind kind, bool half, Use use)
+template <kernel_kind REAL_16_BITS, class Use> static cudaError_t with_kind(kernel_kind kind, bool has_16_bits, Use use)
 {
     using yes = std::true_type;
     using no = std::false_type;
     if (kind == REAL_ROWS)
-        return half ? use(kind_constant<REAL_HALF>(), yes()) : use(kind_constant<REAL_ROWS>(), no());
-    return half || kind == LISTED ? use(kind_constant<LISTED>(), yes()) : use(kind_constant<WHOLE>(), no());
+        return has_16_bits ? use(kind_constant<REAL_16_BITS>(), yes()) : use(kind_constant<REAL_ROWS>(), no());
+    return has_16_bits || kind == LISTED ? use(kind_constant<LISTED>(), yes()) : use(kind_constant<WHOLE>(), no());
 }
 /* Does a tensor have 16 bits? */
-template <class... Rows> static bool is_half(const Rows &...rows) { return ((rows.type != HC_FLOAT32) || ...); }
+template <class... Rows> static bool any_has_16_bits(const Rows &...rows) { return ((rows.type != HC_FLOAT32) || ...); }
 
 static inline unsigned ceil_div(int64_t a, int64_t b) { return (unsigned)((a + b - 1) / b); }
 

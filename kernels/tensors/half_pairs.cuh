@@ -1,4 +1,4 @@
-/* half_pairs - two floats of 16 bits in a register. */
+/* half_pairs - two floats of 16 bits (half precision) in a register. */
 #ifndef HALOCONV_HALF_PAIRS_CUH
 #define HALOCONV_HALF_PAIRS_CUH
 
@@ -7,9 +7,9 @@
 
 #include <cuda_runtime.h>
 
-typedef unsigned short half_bits; /* an element of a tensor of HC_BFLOAT16 or HC_FLOAT16 */
+typedef unsigned short bits_16;   /* an element of a tensor of HC_BFLOAT16 or HC_FLOAT16 */
 
-static __device__ __forceinline__ unsigned pair_of(half_bits lo, half_bits hi) { return lo | (unsigned)hi << 16; }
+static __device__ __forceinline__ unsigned pair_of(bits_16 lo, bits_16 hi) { return lo | (unsigned)hi << 16; }
 
 /* Returns both floats of a pair. */
 template <int TYPE> static __device__ __forceinline__ float2 widened(unsigned pair)
@@ -22,15 +22,15 @@ template <int TYPE> static __device__ __forceinline__ float2 widened(unsigned pa
         : "r"(pair));
     return z;
 #else
-    return make_float2(float_of_float16((half_bits)pair), float_of_float16((half_bits)(pair >> 16)));
+    return make_float2(float_of_float16((bits_16)pair), float_of_float16((bits_16)(pair >> 16)));
 #endif
 }
 
 /* bfloat16_of_float, for devices that have no such instruction. */
-static __device__ __forceinline__ half_bits bfloat16_bits(float x)
+static __device__ __forceinline__ bits_16 bfloat16_bits(float x)
 {
     const unsigned bits = __float_as_uint(x);
-    return (half_bits)((x == x ? bits + 0x7fffu + (bits >> 16 & 1u) : bits | 0x400000u) >> 16);
+    return (bits_16)((x == x ? bits + 0x7fffu + (bits >> 16 & 1u) : bits | 0x400000u) >> 16);
 }
 
 /* Rounds both floats to the nearest. */
@@ -44,7 +44,7 @@ template <int TYPE> static __device__ __forceinline__ unsigned narrowed(float2 z
 #else
     if (TYPE == HC_BFLOAT16) return pair_of(bfloat16_bits(z.x), bfloat16_bits(z.y));
 #ifdef __CUDA_ARCH__
-    half_bits lo, hi;
+    bits_16 lo, hi;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(lo) : "f"(z.x));
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(hi) : "f"(z.y));
     return pair_of(lo, hi);
@@ -54,7 +54,7 @@ template <int TYPE> static __device__ __forceinline__ unsigned narrowed(float2 z
 #endif
 }
 
-/* The same for a type that the compiler does not know: without a branch, for code that is long. */
+/* Rounds both floats to a type that the compiler does not know: without a branch, for code that is long. */
 static __device__ __forceinline__ unsigned narrowed(int type, float2 z)
 {
     const unsigned a = narrowed<HC_BFLOAT16>(z), b = narrowed<HC_FLOAT16>(z);
@@ -62,18 +62,18 @@ static __device__ __forceinline__ unsigned narrowed(int type, float2 z)
 }
 
 /* Calls use(kind), where kind.value is the type: a branch around a loop, instead of one in each of its steps. */
-template <int TYPE> struct half_kind { static constexpr int value = TYPE; };
-template <class Use> static __device__ __forceinline__ void with_half(int type, Use use)
+template <int TYPE> struct type_constant { static constexpr int value = TYPE; };
+template <class Use> static __device__ __forceinline__ void with_type_of_16_bits(int type, Use use)
 {
-    if (type == HC_BFLOAT16) use(half_kind<HC_BFLOAT16>());
-    else use(half_kind<HC_FLOAT16>());
+    if (type == HC_BFLOAT16) use(type_constant<HC_BFLOAT16>());
+    else use(type_constant<HC_FLOAT16>());
 }
 
 /* Writes an element of a tensor. */
 static __device__ __forceinline__ void element_put(void *data, int64_t at, int type, float value)
 {
     if (type == HC_FLOAT32) ((float *)data)[at] = value;
-    else ((half_bits *)data)[at] = (half_bits)narrowed(type, make_float2(value, 0.0f));
+    else ((bits_16 *)data)[at] = (bits_16)narrowed(type, make_float2(value, 0.0f));
 }
 
 #endif

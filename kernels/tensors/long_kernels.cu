@@ -122,12 +122,12 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
             for (int j = 0; j < C::E; j++) r[j].y = -point(first + columns * C::T * j + n);
         });
     else
-        with_points<half_bits>(w, false, [&](auto point) {
+        with_points<bits_16>(w, false, [&](auto point) {
             unsigned pairs[C::E];
 #pragma unroll
             for (int j = 0; j < C::E; j++)
                 pairs[j] = pair_of(point(first + columns * C::T * j), point(first + columns * C::T * j + n));
-            with_half(w.type, [&](auto type) {
+            with_type_of_16_bits(w.type, [&](auto type) {
 #pragma unroll
                 for (int j = 0; j < C::E; j++) r[j] = conj(widened<type.value>(pairs[j]));
             });
@@ -181,13 +181,13 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, join_block
         });
         return;
     }
-    half_bits *out = (half_bits *)data + frames.at;
+    bits_16 *out = (bits_16 *)data + frames.at;
 #pragma unroll
     for (int j = 0; j < C::E; j++) {
         const int lo = first_lo + columns * C::T * j, hi = lo + n;
         const unsigned pair = narrowed(u.rows.type, make_float2(value(lo, r[j].x), value(hi, -r[j].y)));
-        if (lo >= first && lo < last) out[lo] = (half_bits)pair;
-        if (hi >= first && hi < last) out[hi] = (half_bits)(pair >> 16);
+        if (lo >= first && lo < last) out[lo] = (bits_16)pair;
+        if (hi >= first && hi < last) out[hi] = (bits_16)(pair >> 16);
     }
 }
 
@@ -402,8 +402,8 @@ template <class Use> static cudaError_t with_split(int log2_r, Use use)
         default: return use(number<9>());
     }
 }
-/* Does nothing if there is no kernel for these rows. HALVES: rows of 2^HALVES_ROW points have one, too. */
-template <bool HALVES, class Use> static cudaError_t with_row(int log2_row, Use use)
+/* Does nothing if there is no kernel for these rows. TWO_ROWS: rows of 2^LOG_OF_TWO_ROWS points have one, too. */
+template <bool TWO_ROWS, class Use> static cudaError_t with_row(int log2_row, Use use)
 {
     switch (log2_row) {
 #ifdef LONG_ROW
@@ -411,8 +411,8 @@ template <bool HALVES, class Use> static cudaError_t with_row(int log2_row, Use 
 #else
         case 12: return use(number<12>());
         case 13: return use(number<13>());
-        case HALVES_ROW:
-            if constexpr (HALVES) return use(number<HALVES_ROW>());
+        case LOG_OF_TWO_ROWS:
+            if constexpr (TWO_ROWS) return use(number<LOG_OF_TWO_ROWS>());
 #endif
         default: return cudaSuccess;
     }
@@ -444,7 +444,7 @@ cudaError_t long_split_launch(const struct fused_device *device, struct long_siz
 {
     return with_columns(size, a->n + b->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        const bool is_general = is_half(a->rows, b->rows) || is_listed(*a) || is_listed(*b);
+        const bool is_general = any_has_16_bits(a->rows, b->rows) || is_listed(*a) || is_listed(*b);
         const auto kernel = is_general ? split_kernel<LOG_R, true> : split_kernel<LOG_R, false>;
         return launch_early(device->is_early, kernel, grid, threads, column_team<LOG_R>::BYTES, stream, *a, a_data, *b,
                             b_data, scratch, 1 << size.log2_row);
@@ -457,7 +457,7 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
 {
     return with_columns(size, units->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        const bool is_general = is_half(units->rows) || is_listed(*units);
+        const bool is_general = any_has_16_bits(units->rows) || is_listed(*units);
         const auto kernel = is_general ? join_kernel<LOG_R, true> : join_kernel<LOG_R, false>;
         return launch_early(device->is_early, kernel, grid, threads, column_team<LOG_R>::BYTES, stream, *units, *output,
                             scratch, stride, data, 1 << size.log2_row);
@@ -483,14 +483,14 @@ int long_rows_at_once(const struct fused_device *device, int log2_row)
 
 cudaError_t long_load(const struct fused_device *device)
 {
-    cudaError_t status = long_halves_load(device);
+    cudaError_t status = long_two_rows_load(device);
     for (int log2_r = 1; log2_r <= LONG_MAX_SPLITS && !status; log2_r++)
         status = with_split(log2_r, [&](auto r) {
             constexpr int LOG_R = decltype(r)::value;
             return shared_allow(device, column_team<LOG_R>::BYTES, split_kernel<LOG_R, false>,
                                 split_kernel<LOG_R, true>, join_kernel<LOG_R, false>, join_kernel<LOG_R, true>);
         });
-    for (int log2_row = LONG_ROW_MIN; log2_row <= HALVES_ROW && !status; log2_row++)
+    for (int log2_row = LONG_ROW_MIN; log2_row <= LOG_OF_TWO_ROWS && !status; log2_row++)
         status = with_row<true>(log2_row, [&](auto size) {
             constexpr int LOG_N = decltype(size)::value;
             cudaError_t allowed = shared_allow(device, row_size<LOG_N>::BYTES, rows_kernel<LOG_N, LONG_FORWARD>);

@@ -21,22 +21,24 @@ extern "C" {
 
 /* Tests compile with -DLONG_ROW=7, for short filters. */
 #ifdef LONG_ROW
-enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW, HALVES_ROW = LONG_ROW };
+enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW, LOG_OF_TWO_ROWS = LONG_ROW };
 #else
 enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 13 };    /* log2 N' */
-enum { HALVES_ROW = 14 };                         /* that of long_halves */
+enum { LOG_OF_TWO_ROWS = 14 };                    /* that of long_two_rows */
 #endif
 enum { LONG_MAX_SPLITS = 9 };                     /* max. log2 R */
 enum { LONG_MAX_UNITS = 32767 };                  /* max. windows of a or of b in a launch */
 
 struct long_size { int log2_row, log2_r; };
 
-struct long_units {           /* a unit is a window: those of the signal rows, in the order filter, row, window
-                                 index; or one of each filter                                                */
-    struct fused_groups groups; /* groups.first: the filter of unit 0. With a filter for each packed sequence the units
-                                 are sorted by channel, then window; those of other groups do not exist       */
+struct long_units {           /* a unit is a window, of a filter or of a signal row. The order of signal windows:
+                                 - group, row, window
+                                 - packed sequences with a filter for each: channel, window; those of groups of other
+                                   launches do not exist
+                                 - packed sequences with a filter for each, by_group: group, window           */
+    struct fused_groups groups; /* groups.first: the group of unit 0                                          */
     bool is_filters;          /* windows of filters; with an index, of a bank                                 */
-    bool by_group;            /* packed sequences with a filter for each: the units are sorted by group, all the same */
+    bool by_group;            /* packed sequences: see above                                                  */
     bool by_bank;             /* with an index: a spectrum for each filter of the bank                        */
     bool may_skip;            /* windows without a filter are neither read nor computed                       */
     struct fused_rows rows;
@@ -70,7 +72,7 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
                              const struct long_output *output, const float2 *scratch, int64_t stride, void *data,
                              cudaStream_t stream);
 
-enum long_rows_op { LONG_FORWARD, LONG_CONVOLVE }; /* rows of 2^HALVES_ROW points: LONG_FORWARD only */
+enum long_rows_op { LONG_FORWARD, LONG_CONVOLVE }; /* rows of 2^LOG_OF_TWO_ROWS points: LONG_FORWARD only */
 struct long_rows {            /* the rows of n windows, in place */
     int op;                   /* enum long_rows_op */
     int n;
@@ -111,37 +113,37 @@ cudaError_t long_both_rows_launch(const struct fused_device *device, int log2_r,
 /* Windows of N = 2 N' points without scratch: a team computes both rows of a window, one after the other, from the
  * frames of x, and adds each row's result to the frames of y. Frames of 16 bits are written once: the first row's
  * result stays in `kept` until then. */
-struct long_halves {
+struct long_two_rows {
     struct long_units in, out; /* windows of x; the same windows of y */
     struct long_output output;
     const void *x;
     void *y;
     const float2 *spectra;    /* [groups][N]: as in long_rows */
-    float2 *kept;             /* long_halves_kept() bytes if y has 16 bits */
+    float2 *kept;             /* long_two_rows_kept() bytes if y has 16 bits */
 };
-cudaError_t long_halves_load(const struct fused_device *device); /* called by long_load */
-/* Do rows of 2^HALVES_ROW points fit the device? */
-bool long_halves_fit(const struct fused_device *device);
+cudaError_t long_two_rows_load(const struct fused_device *device); /* called by long_load */
+/* Do rows of 2^LOG_OF_TWO_ROWS points fit the device? */
+bool long_two_rows_fit(const struct fused_device *device);
 /* Bytes of `kept` for n windows. */
-size_t long_halves_kept(const struct fused_device *device, int n);
+size_t long_two_rows_kept(const struct fused_device *device, int n);
 /* Convolves all windows. real: the points of a window from N on are outside of x, and are not stored. */
-cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
-                               cudaStream_t stream);
+cudaError_t long_two_rows_launch(const struct fused_device *device, bool real, const struct long_two_rows *p,
+                                 cudaStream_t stream);
 
-struct long_gradient_halves { /* the gradient of filters, one thread block for each filter */
+struct long_gradient_two_rows { /* the gradient of filters, one thread block for each filter */
     struct long_units x, gy;  /* windows of x; the same windows of gy */
     struct long_units filters;
     struct long_output output;
     int windows;              /* windows of a filter */
     const void *x_data, *gy_data;
     void *gh;
-    float2 *stash;            /* long_gradient_halves_stash() bytes */
-    float2 *kept;             /* long_halves_kept() bytes if gh has 16 bits */
+    float2 *stash;            /* long_gradient_two_rows_stash() bytes */
+    float2 *kept;             /* long_two_rows_kept() bytes if gh has 16 bits */
 };
 /* Bytes of the stash for n filters. */
-size_t long_gradient_halves_stash(const struct fused_device *device, int n);
-cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real,
-                                        const struct long_gradient_halves *p, cudaStream_t stream);
+size_t long_gradient_two_rows_stash(const struct fused_device *device, int n);
+cudaError_t long_gradient_two_rows_launch(const struct fused_device *device, bool real,
+                                          const struct long_gradient_two_rows *p, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

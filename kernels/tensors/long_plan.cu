@@ -16,11 +16,11 @@ enum { CACHED_BYTES = 256 << 10 };                  /* tests: several launches f
 enum { CACHED_BYTES = 32 << 20 };                   /* max. bytes of windows (gradient h: of x) in the L2 cache */
 #endif
 enum { MAX_CACHED_BYTES = 40 << 20 };               /* of all windows and spectra that the launches of a step use */
-enum { MAX_HALVES = INT_MAX / 4 };                  /* max. windows in halves of a launch, which counts in int */
+enum { MAX_TWO_ROWS = INT_MAX / 4 };                /* max. windows of two rows of a launch, which counts in int */
 static const double bytes_of_cycle = 19.4;          /* bytes a cycle and multiprocessor: 4.5 TB/s of an H200 */
 static const double cached_bytes_of_cycle = 27;     /* the same for the L2 cache */
 static const double launch_cycles = 3000;
-static const double halves_factor = 1.3, halves_factor_of_parts = 1.7; /* relative to the cycles of the two rows */
+static const double two_rows_factor = 1.3, two_rows_factor_of_parts = 1.7; /* relative to the cycles of the two rows */
 
 /* Chooses the rows of a window of 2^log2_n complex points; log2_row 0: no size fits. */
 static struct long_size size_of(const struct fused_device *device, int op, int log2_n)
@@ -59,22 +59,23 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     const int64_t busy = min_of(LONG_MAX_UNITS, max_of(1, (waves * wave) >> plan->size.log2_r)); /* windows */
     const bool is_rounded = type_of_output(c) != HC_FLOAT32 && !plan->n_partial;
     int64_t units, groups;
-    if (is_shared && is_gradient && !plan->is_halves) return false; /* nearly all windows of a filter would be empty */
-    if (plan->is_halves && is_rounded)
-        plan->kept = long_halves_kept(device, (int)min_of(MAX_HALVES, filters * units_of_group));
+    if (is_shared && is_gradient && !plan->has_two_rows)
+        return false; /* nearly all windows of a filter would be empty */
+    if (plan->has_two_rows && is_rounded)
+        plan->kept = long_two_rows_kept(device, (int)min_of(MAX_TWO_ROWS, filters * units_of_group));
     if (plan->kept > limit) return false;
     const int64_t capacity = (int64_t)((limit - plan->kept) / (size_t)bytes);
-    if (plan->is_halves && c->op == HC_GRADIENT_H) {
-        units = MAX_HALVES;
+    if (plan->has_two_rows && c->op == HC_GRADIENT_H) {
+        units = MAX_TWO_ROWS;
         groups = min_of(filters, max_of(1, units / units_of_group));
-        plan->bytes = plan->kept + long_gradient_halves_stash(device, (int)groups);
+        plan->bytes = plan->kept + long_gradient_two_rows_stash(device, (int)groups);
         while (plan->bytes > limit && groups > 1) {
             groups = (groups + 1) / 2;
-            plan->bytes = plan->kept + long_gradient_halves_stash(device, (int)groups);
+            plan->bytes = plan->kept + long_gradient_two_rows_stash(device, (int)groups);
         }
         if (plan->bytes > limit || units_of_group > units) return false;
-    } else if (plan->is_halves) {
-        units = MAX_HALVES;
+    } else if (plan->has_two_rows) {
+        units = MAX_TWO_ROWS;
         groups = min_of(min_of(filters, capacity), is_shared ? filters : max_of(1, units / units_of_group));
         if (is_shared && units_of_group > units) return false;
         plan->bytes = plan->kept + (size_t)(groups * bytes);
@@ -121,8 +122,9 @@ static double point_cycles(const struct tensor_call *c, const struct long_plan *
     const double windows = (gradient_h || is_both ? 2.0 : 1.0) * plan->n_units + (gradient_h ? 0 : plan->n_groups);
     const double scratch = windows * (double)n * sizeof(float2);
     const double cached = scratch <= MAX_CACHED_BYTES ? cached_bytes_of_cycle : bytes_of_cycle;
-    const bool is_half = plan->is_single && c->from + c->y.frames <= n && c->h.frames <= n; /* no point from N on */
-    const double pass = (is_half ? 4 : 8) / bytes_of_cycle + 8 / cached, computed = 1.6;
+    const bool is_lower_half =
+        plan->is_single && c->from + c->y.frames <= n && c->h.frames <= n; /* no point from N on */
+    const double pass = (is_lower_half ? 4 : 8) / bytes_of_cycle + 8 / cached, computed = 1.6;
     if (is_both)
         return of_filters ? 2 * pass + fmax(16 / cached, computed) : 3 * pass + fmax(24 / cached, 1.5 * computed);
     if (gradient_h) return of_filters ? pass + computed / 2 : 2 * pass + fmax(44 / cached, computed);
@@ -138,10 +140,10 @@ static double long_cycles(const struct tensor_call *c, const struct fused_device
     const double of_filters = n * filters * parts * point_cycles(c, plan, true) / device->n_sm;
     const double row = team_cycles(plan->size.log2_row), at_once = long_rows_at_once(device, plan->size.log2_row);
     const bool gradient_h = c->op == HC_GRADIENT_H;
-    if (plan->is_halves && gradient_h)
+    if (plan->has_two_rows && gradient_h)
         return parts * (ceil(filters / at_once) * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
-    if (plan->is_halves) {
-        const double window = 2 * row * (parts > 1 ? halves_factor_of_parts : halves_factor);
+    if (plan->has_two_rows) {
+        const double window = 2 * row * (parts > 1 ? two_rows_factor_of_parts : two_rows_factor);
         return window * ceil(units / at_once) + of_filters + 3 * parts * launch_cycles;
     }
     if (c->op == HC_GRADIENTS) {
@@ -188,11 +190,11 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
             }
             plan.partial = (size_t)((plan.n_partial * bytes + 255) / 256 * 256) + plan.sums;
         }
-        for (int halves = 0; halves < 2; halves++) {
-            if (halves) {
-                if (c->op == HC_GRADIENTS || log2_n - 1 != HALVES_ROW || !long_halves_fit(device)) continue;
-                plan.is_halves = true;
-                plan.size = long_size{HALVES_ROW, 1};
+        for (int two_rows = 0; two_rows < 2; two_rows++) {
+            if (two_rows) {
+                if (c->op == HC_GRADIENTS || log2_n - 1 != LOG_OF_TWO_ROWS || !long_two_rows_fit(device)) continue;
+                plan.has_two_rows = true;
+                plan.size = long_size{LOG_OF_TWO_ROWS, 1};
             }
             if (plan.partial > c->limit) continue;
             plan.by_bank = c->has_index && c->op != HC_GRADIENT_H && c->bank.batch <= c->h.batch * c->h.channels;

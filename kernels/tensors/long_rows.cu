@@ -1,11 +1,11 @@
 /* long_rows - launches the steps of a plan in order (long_rows.h).
  *
  *   workspace, convolve and gradient x   [spectra of some filters] [some windows]
- *   the same, windows in halves          [spectra of some filters] [kept]
+ *   convolve, gradient x of two rows     [spectra of some filters] [kept]
  *   workspace, gradient h                [sum, with is_summed] [some windows of gy] [as many of x]
  *   workspace, both gradients            [some filters] [windows of gy] [as many of x]
- *   the same, windows in halves          [spectrum of x and sum of the products, for each block] [kept]
- *   gradient h of a bank                 the same, then [filters of some groups] [sums of a chunk of the bank]
+ *   gradient h of two rows               [spectrum of x and sum of the products, for each block] [kept]
+ *   gradient h of a bank                 that of gradient h, [filters of some groups] [sums of a chunk of the bank]
  */
 #include "long_rows.h"
 
@@ -48,6 +48,12 @@ static struct window_range windows_of(const struct long_plan *plan, int64_t star
     const int64_t end = start < frames ? min_of(plan->n_windows, (frames - start - 1) / plan->hop + 1) : 0;
     range.n = max_of(0, end - range.first);
     return range;
+}
+
+/* Are the points of each window from N on 0, or not needed? */
+static bool is_real(const struct long_units *u, int64_t n)
+{
+    return u->end <= n || u->start + n >= u->rows.frames;
 }
 
 static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
@@ -100,7 +106,7 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
             in.first = out.first = rows.first = first;
             in.n = out.n = rows.n = (int)min_of(step, units - first);
             struct long_units split = in;
-            if (plan->is_halves) split.n = 0;
+            if (plan->has_two_rows) split.n = 0;
             if (first == 0 || split.n > 0)
                 TRY(long_split_launch(device, plan->size, &filters, d->b, &split, d->a, first ? scratch : spectra,
                                       stream),
@@ -108,11 +114,10 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
             if (first == 0)
                 TRY(long_rows_launch(device, plan->size, &of_filters, stream), "the spectra of long filters");
             filters.n = 0;
-            if (plan->is_halves) {
-                const struct long_halves halves = {in, out, output, d->a, d->out, spectra, scratch};
-                const bool is_real = (in.end <= n || in.start + n >= in.rows.frames) &&
-                                     (out.end <= n || out.start + n >= out.rows.frames);
-                TRY(long_halves_launch(device, is_real, &halves, stream), "a long convolution");
+            if (plan->has_two_rows) {
+                const struct long_two_rows two_rows = {in, out, output, d->a, d->out, spectra, scratch};
+                TRY(long_two_rows_launch(device, is_real(&in, n) && is_real(&out, n), &two_rows, stream),
+                    "a long convolution");
                 continue;
             }
             TRY(long_rows_launch(device, plan->size, &rows, stream), "a long convolution");
@@ -122,8 +127,9 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
     return HC_OK;
 }
 
+/* gh_first: the group of gh's first filter. */
 static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
-                               const struct long_plan *plan, const struct fused_groups *groups, void *gh,
+                               const struct long_plan *plan, const struct fused_groups *groups, void *gh, int gh_first,
                                struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
@@ -132,6 +138,7 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
     const size_t kept_at = (plan->bytes - plan->partial - plan->kept) / sizeof *scratch;
     struct fused_groups of_filters = *groups;
     of_filters.index = of_filters.offsets = NULL; /* gh has a filter for each group */
+    of_filters.first -= gh_first;
     for (int64_t lag = 0; lag < c->h.frames; lag += plan->taps) {
         const struct long_units filters = filters_of(&of_filters, c, plan, lag);
         struct long_units x = long_units_of(groups, &c->x, plan), gy = long_units_of(groups, &c->y, plan);
@@ -148,12 +155,12 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
         x.units_of_group = gy.units_of_group = rows_of_filter(c) * range.n;
         const int64_t units = groups->n * x.units_of_group;
         struct long_output output = {0, 1.0f / (float)n, false};
-        if (plan->is_halves) {
-            const struct long_gradient_halves halves = {x,    gy,   filters, output,  (int)x.units_of_group,
-                                                        d->b, d->a, gh,      scratch, scratch + kept_at};
-            const bool is_real = (x.end <= n || x.start + n >= x.rows.frames) &&
-                                 (gy.end <= n || gy.start + n >= gy.rows.frames) && filters.end <= n;
-            TRY(long_gradient_halves_launch(device, is_real, &halves, stream), "a gradient of long filters");
+        if (plan->has_two_rows) {
+            const struct long_gradient_two_rows two_rows = {x,    gy,   filters, output,  (int)x.units_of_group,
+                                                            d->b, d->a, gh,      scratch, scratch + kept_at};
+            TRY(long_gradient_two_rows_launch(device, is_real(&x, n) && is_real(&gy, n) && is_real(&filters, n),
+                                              &two_rows, stream),
+                "a gradient of long filters");
             continue;
         }
         const int64_t step = ceil_div(units, ceil_div(units, plan->n_units));
@@ -210,46 +217,36 @@ static int run_long_gradients(const struct tensor_call *c, const hc_tensor_data 
 static int run_long_bank(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
                          const struct long_plan *plan, struct reason *why)
 {
-    const int filters = (int)(c->h.batch * c->h.channels);
     struct tensor_call own = *c;
     own.lengths = NULL;
     own.h.type = HC_FLOAT32;
     own.h.stride[1] = c->h.frames;
     own.h.stride[0] = c->h.channels * c->h.frames;
     struct fused_gradient_h sum = {};
-    struct fused_groups chunk = groups_of(&own, d);
     float *sums = plan->sums ? (float *)((char *)d->workspace + (plan->bytes - plan->sums)) : NULL;
     sum.partial = (float *)((char *)d->workspace + (plan->bytes - plan->partial));
     sum.n_slices = 1;
-    for (; chunk.first_filter < c->bank.batch; chunk.first_filter += plan->n_bank) {
-        chunk.n_filters = min_of(plan->n_bank, c->bank.batch - chunk.first_filter);
-        for (chunk.first = 0; chunk.first < filters; chunk.first += chunk.n) {
-            chunk.n = (int)min_of(plan->n_partial, filters - chunk.first);
-            const int end = chunk.first + chunk.n;
-            struct fused_groups groups = chunk;
-            for (; groups.first < end; groups.first += groups.n) {
-                groups.n = (int)min_of(plan->n_groups, end - groups.first);
-                PASS(run_long_gradient_h(&own, d, device, plan, &groups, sum.partial - chunk.first * c->h.frames, why));
-            }
-            sum.groups = chunk;
-            bank_output_set(c, d, sums, &sum);
-            TRY(fused_bank_sum_launch(&sum, (cudaStream_t)d->stream), "the gradient of a bank");
+    return with_chunks(c, d, plan->n_bank, plan->n_partial, [&](const struct fused_groups &chunk) {
+        const int end = chunk.first + chunk.n;
+        struct fused_groups groups = chunk;
+        for (; groups.first < end; groups.first += groups.n) {
+            groups.n = (int)min_of(plan->n_groups, end - groups.first);
+            PASS(run_long_gradient_h(&own, d, device, plan, &groups, sum.partial, chunk.first, why));
         }
-    }
-    return HC_OK;
+        sum.groups = chunk;
+        bank_output_set(c, d, sums, &sum);
+        TRY(fused_bank_sum_launch(&sum, (cudaStream_t)d->stream), "the gradient of a bank");
+        return (int)HC_OK;
+    });
 }
 
 int long_run(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
              const struct long_plan *plan, struct reason *why)
 {
-    const int filters = (int)(c->h.batch * c->h.channels);
-    struct fused_groups groups = groups_of(c, d);
     if (plan->n_partial > 0) return run_long_bank(c, d, device, plan, why);
-    for (; groups.first < filters; groups.first += groups.n) {
-        groups.n = (int)min_of(plan->n_groups, filters - groups.first);
-        PASS(c->op == HC_GRADIENTS    ? run_long_gradients(c, d, device, plan, &groups, why)
-             : c->op == HC_GRADIENT_H ? run_long_gradient_h(c, d, device, plan, &groups, d->out, why)
-                                      : run_long_convolve(c, d, device, plan, &groups, why));
-    }
-    return HC_OK;
+    return with_chunks(c, d, c->bank.batch, plan->n_groups, [&](const struct fused_groups &groups) {
+        return c->op == HC_GRADIENTS    ? run_long_gradients(c, d, device, plan, &groups, why)
+               : c->op == HC_GRADIENT_H ? run_long_gradient_h(c, d, device, plan, &groups, d->out, 0, why)
+                                        : run_long_convolve(c, d, device, plan, &groups, why);
+    });
 }

@@ -3,9 +3,8 @@
 #ifndef HALOCONV_LONG_WINDOWS_CUH
 #define HALOCONV_LONG_WINDOWS_CUH
 
-#include "fft_registers.cuh"
 #include "long_kernels.h"
-#include "row_windows.cuh"
+#include "team_windows.cuh"
 
 struct unit_position {
     row_position at;
@@ -106,12 +105,10 @@ static __device__ written_frames written_frames_of(const long_units &u, const lo
     return frames;
 }
 
-template <int LOG_N> struct row_size : fft_tree<LOG_N, log_e_of(LOG_N), true> {
-    using tree = fft_tree<LOG_N, log_e_of(LOG_N), true>;
-    static constexpr int RESIDENT = tree::E == 16 ? 1024 : 512, /* threads of a multiprocessor */
-                         BLOCKS = RESIDENT / tree::T < 16 ? RESIDENT / tree::T : 16;
-    static constexpr size_t FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16,
-                            BYTES = FACTOR_BYTES + tree::POINTS * sizeof(float2);
+template <int LOG_N> struct row_size : team_tree<LOG_N, true> {
+    using tree = team_tree<LOG_N, true>;
+    static constexpr int BLOCKS = tree::RESIDENT / tree::T < 16 ? tree::RESIDENT / tree::T : 16;
+    static constexpr size_t BYTES = tree::FACTOR_BYTES + tree::POINT_BYTES;
 };
 
 #endif

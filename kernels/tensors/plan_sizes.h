@@ -42,6 +42,24 @@ static inline struct fused_groups groups_of_bank(const struct tensor_call *c)
     return groups;
 }
 
+/* Calls run(groups) for each chunk of n_groups groups, once for each chunk of n_bank filters of a bank. Ends with the
+ * first error. */
+template <class Run>
+static int with_chunks(const struct tensor_call *c, const hc_tensor_data *d, int64_t n_bank, int64_t n_groups, Run run)
+{
+    const int filters = (int)(c->h.batch * c->h.channels);
+    struct fused_groups groups = groups_of(c, d);
+    int error = 0;
+    for (; groups.first_filter < c->bank.batch && !error; groups.first_filter += n_bank) {
+        groups.n_filters = min_of(n_bank, c->bank.batch - groups.first_filter);
+        for (groups.first = 0; groups.first < filters && !error; groups.first += groups.n) {
+            groups.n = (int)min_of(n_groups, filters - groups.first);
+            error = run(groups);
+        }
+    }
+    return error;
+}
+
 /* The max. bytes of the workspace for the partial sums of a bank's gradient, and for the sums of its filters. */
 static inline size_t bank_limit(const struct tensor_call *c) { return c->limit < BANK_UP_TO ? c->limit : BANK_UP_TO; }
 

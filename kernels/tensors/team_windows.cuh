@@ -6,16 +6,21 @@
 #include "fft_registers.cuh"
 #include "row_windows.cuh"
 
-/* A multiprocessor holds RESIDENT threads: 1024 threads of 16 points and 64 registers, or 512 of up to 128 registers. A
- * block has THREADS threads, unless its kernel says otherwise: one team, or the teams of four warps. */
-template <int LOG_N, bool SHARED_BLOCK = false>
-struct team_size : fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK> {
-    using tree = fft_tree<LOG_N, log_e_of(LOG_N), false, SHARED_BLOCK>;
-    static constexpr int RESIDENT = tree::E == 16 && LOG_N > 8 ? 1024 : 512, THREADS = tree::T > 128 ? tree::T : 128,
-                         TEAMS = THREADS / tree::T, POSITIONS = tree::T < 32 ? tree::T : 32; /* computed at once */
-    static_assert(TEAMS == 1 || tree::T <= 32 || SHARED_BLOCK, "__syncthreads waits for all teams");
+/* A multiprocessor holds RESIDENT threads: 1024 of 16 points and 64 registers, or 512 of up to 128 registers. */
+template <int LOG_N, bool ANY_SHIFT, bool SHARED_BLOCK = false>
+struct team_tree : fft_tree<LOG_N, log_e_of(LOG_N), ANY_SHIFT, SHARED_BLOCK> {
+    using tree = fft_tree<LOG_N, log_e_of(LOG_N), ANY_SHIFT, SHARED_BLOCK>;
+    static constexpr int RESIDENT = tree::E == 16 && LOG_N > 8 ? 1024 : 512;
     static constexpr size_t POINT_BYTES = tree::POINTS * sizeof(float2),
                             FACTOR_BYTES = (sizeof(typename tree::factors) + 15) / 16 * 16;
+};
+
+/* A block has THREADS threads, unless its kernel says otherwise: one team, or the teams of four warps. */
+template <int LOG_N, bool SHARED_BLOCK = false> struct team_size : team_tree<LOG_N, false, SHARED_BLOCK> {
+    using tree = team_tree<LOG_N, false, SHARED_BLOCK>;
+    static constexpr int THREADS = tree::T > 128 ? tree::T : 128, TEAMS = THREADS / tree::T,
+                         POSITIONS = tree::T < 32 ? tree::T : 32; /* computed at once */
+    static_assert(TEAMS == 1 || tree::T <= 32 || SHARED_BLOCK, "__syncthreads waits for all teams");
 };
 
 /* LISTED: for filters by index and packed sequences. */
@@ -48,12 +53,12 @@ template <class S, bool REAL> static __device__ __forceinline__ void load(float2
     }
     t = again(t);
     unsigned pairs[S::E];
-    with_points<half_bits>(w, is_full, [&](auto point) {
+    with_points<bits_16>(w, is_full, [&](auto point) {
 #pragma unroll
         for (int j = 0; j < S::E; j++)
-            pairs[j] = pair_of(point(t + S::T * j), REAL ? half_bits(0) : point(t + S::T * j + S::N));
+            pairs[j] = pair_of(point(t + S::T * j), REAL ? bits_16(0) : point(t + S::T * j + S::N));
     });
-    with_half(w.type, [&](auto type) {
+    with_type_of_16_bits(w.type, [&](auto type) {
 #pragma unroll
         for (int j = 0; j < S::E; j++) {
             const float2 z = widened<type.value>(pairs[j]);
@@ -70,7 +75,7 @@ template <class S, bool REAL> static __device__ __forceinline__ void prefetch(co
     for (int p = LINE * t; p < (REAL ? S::N : 2 * S::N); p += LINE * S::T)
         if (p >= w.first && p < w.last) 
             prefetch_line(w.type == HC_FLOAT32 ? (const void *)((const float *)w.data + p)
-                                               : (const void *)((const half_bits *)w.data + p));
+                                               : (const void *)((const bits_16 *)w.data + p));
 }
 
 /* Writes points first <= p < last of an inverse to elements at + p of data. REAL: points from N on are not written, and
@@ -104,16 +109,16 @@ static __device__ __forceinline__ void store(void *data, int64_t at, int type, i
         return;
     }
     t = again(t);
-    half_bits *out = (half_bits *)data + at;
+    bits_16 *out = (bits_16 *)data + at;
     unsigned pairs[S::E];
     unrolled<S::E>([&](auto j) { r[j.value] = value(j); });
-    with_half(type, [&](auto kind) {
+    with_type_of_16_bits(type, [&](auto kind) {
 #pragma unroll
         for (int j = 0; j < S::E; j++) pairs[j] = narrowed<kind.value>(make_float2(r[j].x, REAL ? 0.0f : r[j].y));
     });
     each([&](int p, auto j, auto is_asked) {
-        if (is_asked(p)) out[p] = (half_bits)pairs[j.value];
-        if (!REAL && is_asked(p + S::N)) out[p + S::N] = (half_bits)(pairs[j.value] >> 16);
+        if (is_asked(p)) out[p] = (bits_16)pairs[j.value];
+        if (!REAL && is_asked(p + S::N)) out[p + S::N] = (bits_16)(pairs[j.value] >> 16);
     });
 }
 

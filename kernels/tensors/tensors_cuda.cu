@@ -213,8 +213,8 @@ static int tensor_plans_make(const struct tensor_call *c, const struct fused_dev
     plans->is_pair = true;
     if (c->has_index || c->x.packed) return HC_OK;
     PASS(tensor_plan_make(c, device, &both, why));
-    /* Steps through device memory take longer than estimated, windows in halves do not. */
-    const double margin = both.is_long && plans->first.is_long && plans->first.longer.is_halves ? 1.3 : 1;
+    /* Steps through device memory take longer than estimated, windows of two rows do not. */
+    const double margin = both.is_long && plans->first.is_long && plans->first.longer.has_two_rows ? 1.3 : 1;
     plans->is_pair =
         (!both.log2_n && !both.is_long) || both.cycles * margin > plans->first.cycles + plans->gradient_h.cycles;
     if (!plans->is_pair) plans->first = both;
@@ -222,6 +222,14 @@ static int tensor_plans_make(const struct tensor_call *c, const struct fused_dev
 }
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
+
+/* Is the second half of the points of each window 0 or not needed? */
+static bool is_real(const struct tensor_call *c, const struct tensor_plan *plan)
+{
+    const int64_t n = (int64_t)1 << plan->log2_n;
+    return plan->is_single && c->from + c->y.frames <= n && c->x.frames <= n &&
+           (c->op < HC_GRADIENT_H || c->h.frames <= n);
+}
 
 static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, const struct tensor_plan *plan,
                         struct fused_groups groups, struct reason *why)
@@ -252,9 +260,8 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
         p.in_first = plan->is_single ? 0 : c->from - p.out_first;
         p.out_end = 2 * n;
     }
-    const bool is_real = plan->is_single && c->from + c->y.frames <= n; /* then x.frames <= n, too: see holds_row */
-    if (is_real) p.out_end = n;
-    TRY(fused_convolve_launch(plan->device, plan->log2_n, is_real, &p, stream), "a convolution of tensors");
+    if (is_real(c, plan)) p.out_end = n;
+    TRY(fused_convolve_launch(plan->device, plan->log2_n, is_real(c, plan), &p, stream), "a convolution of tensors");
     return HC_OK;
 }
 
@@ -279,8 +286,6 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
     p.stash = (float2 *)d->workspace;
     p.partial = (float *)((char *)d->workspace + plan->stash);
     if (c->has_index) bank_output_set(c, d, plan->sums ? (float *)((char *)p.partial + plan->partial) : NULL, &p);
-    const int64_t n = (int64_t)1 << plan->log2_n;
-    const bool is_real = plan->is_single && c->from + c->y.frames <= n && c->x.frames <= n && c->h.frames <= n;
     if (is_both) {
         float2 *spectra = (float2 *)((char *)d->workspace + plan->partial);
         struct fused_spectra filters = {groups, rows_of(&c->h), d->c, c->lengths, true, spectra};
@@ -289,22 +294,19 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
         p.gx_data = d->out;
         p.spectra = spectra;
     }
-    TRY(fused_gradient_h_launch(plan->log2_n, is_real, &p, (cudaStream_t)d->stream), "a gradient of filters");
+    TRY(fused_gradient_h_launch(plan->log2_n, is_real(c, plan), &p, (cudaStream_t)d->stream), "a gradient of filters");
     return HC_OK;
 }
 
-/* Writes zeros: the gradient of filters that no row uses. Adjacent filters share one call. */
+/* Writes zeros: the gradient of filters that no row uses. They are a bank, or shared by all items or all channels. */
 static int zero_filters(const struct tensor_call *c, const hc_tensor_data *d, struct reason *why)
 {
     const struct tensor_rows *h = &c->bank;
-    const bool is_dense = h->stride[1] == h->frames;
-    const int64_t channels = is_dense ? 1 : h->channels, element = tensor_element(h);
-    const size_t bytes = (size_t)((is_dense ? h->channels : 1) * h->frames * element);
-    for (int64_t b = 0; b < h->batch; b++)
-        for (int64_t ch = 0; ch < channels; ch++)
-            TRY(cudaMemsetAsync((char *)d->out + (b * h->stride[0] + ch * h->stride[1]) * element, 0, bytes,
-                                (cudaStream_t)d->stream),
-                "cudaMemsetAsync");
+    const size_t n = (size_t)(h->batch * h->channels), bytes = (size_t)(h->frames * tensor_element(h));
+    const size_t pitch = n > 1 ? (size_t)(h->stride[h->batch > 1 ? 0 : 1] * tensor_element(h)) : bytes;
+    TRY(pitch == bytes ? cudaMemsetAsync(d->out, 0, n * bytes, (cudaStream_t)d->stream)
+                       : cudaMemset2DAsync(d->out, pitch, 0, bytes, n, (cudaStream_t)d->stream),
+        "clearing a gradient");
     return HC_OK;
 }
 
@@ -342,17 +344,9 @@ static int plan_run(const struct tensor_call *c, const struct tensor_plan *plan,
                     struct reason *why)
 {
     if (plan->is_long) return long_run(c, d, plan->device, &plan->longer, why);
-    const int filters = (int)(c->h.batch * c->h.channels);
-    struct fused_groups groups = groups_of(c, d);
-    for (; groups.first_filter < c->bank.batch; groups.first_filter += plan->n_bank) {
-        groups.n_filters = min_of(plan->n_bank, c->bank.batch - groups.first_filter);
-        for (groups.first = 0; groups.first < filters; groups.first += groups.n) {
-            groups.n = (int)min_of(plan->n_groups, filters - groups.first);
-            PASS(c->op >= HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why)
-                                        : run_convolve(c, d, plan, groups, why));
-        }
-    }
-    return HC_OK;
+    return with_chunks(c, d, plan->n_bank, plan->n_groups, [&](const struct fused_groups &groups) {
+        return c->op >= HC_GRADIENT_H ? run_gradient_h(c, d, plan, groups, why) : run_convolve(c, d, plan, groups, why);
+    });
 }
 
 static int cuda_tensors_run(const struct tensor_call *c, const void *of, const hc_tensor_data *d, struct reason *why)
@@ -371,12 +365,4 @@ static int cuda_tensors_run(const struct tensor_call *c, const void *of, const h
     return HC_OK;
 }
 
-static constexpr struct tensor_backend tensors_of_a_gpu(void)
-{
-    struct tensor_backend backend = {};
-    backend.plan_size = sizeof(struct tensor_plans);
-    backend.plan = cuda_tensors_plan;
-    backend.run = cuda_tensors_run;
-    return backend;
-}
-constexpr struct tensor_backend tensors_cuda = tensors_of_a_gpu();
+const struct tensor_backend tensors_cuda = {sizeof(struct tensor_plans), cuda_tensors_plan, cuda_tensors_run};

@@ -3,6 +3,8 @@
 Needs jax 0.5 or newer. On a machine with a GPU and a jax for it the tests run there too.
 """
 
+import ctypes
+
 import numpy as np
 import pytest
 from conftest import generator
@@ -78,6 +80,15 @@ def test_results_and_gradients_are_exact(hc, put, mode, jit):
         got = wrap(jax.grad(lambda x, h: (gy * hc.jax.convolve(x, h, mode)).sum(), (0, 1)))(put(x), put(h))
         for one, want in zip(got, exact(x, h, mode, gy)):
             close(one, want)
+
+
+def test_a_shared_x_is_not_written_out(hc, put, monkeypatch):
+    from haloconv import _jax_calls
+    x, h, seen, run = array((1, 300)), array((64, 50), 2), [], _jax_calls.operation
+    monkeypatch.setattr(_jax_calls, "operation", lambda *given: seen.append(given[4].shape) or run(*given))
+    for index in (None, np.arange(64)):
+        close(hc.jax.convolve(put(x), put(h), "causal", index=index), exact(x, h, "causal"))
+    assert seen == [(1, 1, 300)] * 2
 
 
 def test_second_derivatives(hc, put):
@@ -219,9 +230,46 @@ def test_empty_batches(hc, put):
     assert hc.jax.convolve_packed(np.zeros((0, 5)), h[:1], [0, 2, 5], "full").shape == (0, 21)
 
 
+def test_a_failed_run_frees_its_memory(hc, monkeypatch):
+    if jax is None:
+        pytest.skip("no jax")
+    from haloconv import _jax_calls as calls
+    freed = []
+
+    def stream_get(_address):
+        return None
+
+    def allocate(address):
+        calls._Allocation.from_address(address).data = 4096
+
+    def free(address):
+        freed.append(calls._Release.from_address(address).data)
+
+    class Plan:
+        bytes = 64
+
+        def run(self, *_places, **_numbers):
+            raise hc.Error(-1, "no such device")
+
+    monkeypatch.setattr(calls, "_plan", lambda *_: Plan())
+    monkeypatch.setattr(calls, "_device_of", lambda _: 0)
+    functions = {call.__name__: calls._call(call) for call in (stream_get, allocate, free)}
+    api, frame, buffer, zero = calls._Api(), calls._Frame(), calls._Buffer(dtype=11), ctypes.c_int32(0)
+    for name, function in functions.items():
+        setattr(api, name, ctypes.cast(function, ctypes.c_void_p))
+    scalar = calls._Scalar(value=ctypes.pointer(zero))
+    frame.api = ctypes.pointer(api)
+    for items, one, n in ((frame.arguments, buffer, 2), (frame.results, buffer, 1), (frame.attributes, scalar, 3)):
+        items.size, items.items = n, (ctypes.c_void_p * n)(*[ctypes.addressof(one)] * n)
+    with pytest.raises(hc.Error, match="no such device"):
+        calls._execute(frame, True)
+    assert freed == [4096]
+
+
 def test_refusals_say_what_to_do(hc, put, monkeypatch):
     x, h, packed = put(array((2, 3, 50))), put(array((3, 9))), hc.jax.convolve_packed
     for call, kind, text in [(lambda: hc.jax.convolve(x, h, "circular"), ValueError, "mode 'circular' is unknown"),
+                             (lambda: hc.jax.convolve(x, h, ["full"]), ValueError, "mode .'full'. is unknown"),
                              (lambda: hc.jax.convolve(x + 0j, h), TypeError, "is complex"),
                              (lambda: hc.jax.convolve(x, h[:2]), ValueError, "do not broadcast"),
                              (lambda: hc.jax.convolve(x, h[:, :0]), ValueError, "at least one"),

@@ -154,6 +154,8 @@ def test_refusals_say_what_to_do(hc):
             (lambda: hc.convolve_tensors(x[..., :0], h), ValueError, "at least one frame"),
             (lambda: hc.convolve_tensors(x, 3.0), ValueError, r"h has shape \(\)"),
             (lambda: hc.convolve_tensors(x, h, "centre"), ValueError, "give full, same, valid or causal"),
+            (lambda: hc.convolve_tensors(x, h, ["full"]), ValueError, "give full, same, valid or causal"),
+            (lambda: hc.convolve_packed(x[0, 0], 3.0, [0, 50]), ValueError, r"h has shape \(\)"),
             (lambda: hc.convolve_tensors(x, h, lengths=[1, 2]), ValueError, r"int64 numbers of shape \(3,\)"),
             (lambda: hc.convolve_tensors(x, h, lengths=[1.0, 2.0, 3.0]), ValueError, "int64 numbers")]:
         with pytest.raises(kind, match=text):

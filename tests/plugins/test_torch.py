@@ -221,7 +221,8 @@ def test_lists_are_refused_with_a_remedy(ht):
             (lambda: ht.convolve_packed(x[0], h[0], [1, 50]), ValueError, "begin with 0"),
             (lambda: ht.convolve_packed(x[0], h[0], [0, 30, 20, 50]), ValueError, "ascend"),
             (lambda: ht.convolve_packed(x[0], h, [0, 50]), ValueError, "leading dimensions .1, 3., or 1"),
-            (lambda: ht.convolve_packed(x[0], h[0], [0, 50], "valid"), ValueError, "no mode valid")]:
+            (lambda: ht.convolve_packed(x[0], h[0], [0, 50], "valid"), ValueError, "no mode valid"),
+            (lambda: ht.convolve_packed(x[0], h[0], [0, 50], ["full"]), ValueError, "mode .'full'. is unknown")]:
         with pytest.raises(kind, match=text):
             call()
 
@@ -367,6 +368,7 @@ def test_refusals_say_what_to_do(ht, backend, dev):
             (lambda: ht.convolve(x, h[..., :0]), ValueError, "at least one"),
             (lambda: ht.convolve(x.sum(), h), ValueError, r"x has shape \(\)"),
             (lambda: ht.convolve(x, h, "circular"), ValueError, "mode 'circular' is unknown; give full"),
+            (lambda: ht.convolve(x, h, ["full"]), ValueError, "mode .'full'. is unknown; give full"),
             (lambda: ht.convolve(x, h, lengths=[1, 2]), ValueError, "a length for each filter"),
             (lambda: ht.convolve(x, h, lengths=[1.0, 2.0, 3.0]), TypeError, "whole numbers"),
             (lambda: ht.convolve(x, h.to("meta")), ValueError, "h on meta; move them to one device"),
@@ -470,6 +472,33 @@ def test_forward_mode(ht):
         close(forward_ad.unpack_dual(y).tangent, want)
 
 
+@needs_operators
+def test_batched_gradients_are_those_of_each(ht, backend, dev):
+    """torch batches them for is_grads_batched=True, and for jacobian and hessian with vectorize=True."""
+    x, h, bank = (tensor(shape, dev, i).requires_grad_() for i, shape in enumerate(((2, 3, 50), (3, 7), (4, 7))))
+    for call, inputs in [(lambda: ht.convolve(x, h, "causal"), (x, h)), (lambda: ht.convolve(x, h[0], "same"), (x,)),
+                         (lambda: ht.convolve_packed(x[0], h, [0, 20, 50]), (x, h)),
+                         (lambda: ht.convolve(x, bank, index=[2, -1, 0]), (x, bank))]:
+        y = call()
+        gy = tensor((5, *y.shape), dev, 4)
+        for i, got in enumerate(torch.autograd.grad(y, inputs, gy, retain_graph=True, is_grads_batched=True)):
+            for each, g in zip(got, gy):
+                close(each, torch.autograd.grad(y, inputs, g, retain_graph=True)[i])
+    functional = torch.autograd.functional
+    for transform in (functional.jacobian, functional.hessian):
+        for strategy in ("reverse-mode", "forward-mode"):
+            def loss(x, h):
+                y = ht.convolve(ht.convolve(x, h), h, "same")
+                return y if transform is functional.jacobian else y.pow(3).sum()
+
+            name = "strategy" if transform is functional.jacobian else "outer_jacobian_strategy"
+            want = transform(loss, (x[0].detach(), h.detach()))
+            got = transform(loss, (x[0].detach(), h.detach()), vectorize=True, **{name: strategy})
+            for i, j in ((0, 0), (0, 1), (1, 0), (1, 1))[:2 if transform is functional.jacobian else 4]:
+                one, other = ((got[i][j], want[i][j]) if transform is functional.hessian else (got[j], want[j]))
+                close(one, other)
+
+
 # ---- compilers and transforms ---------------------------------------------------------------------------------------
 @needs_operators
 def test_operators_pass_opcheck(ht, backend, dev):
@@ -550,6 +579,19 @@ def test_fake_tensors(ht):
 
 
 @needs_operators
+def test_meta_tensors_are_refused_as_others(ht):
+    x, h = torch.empty(3, 50, device="meta"), torch.empty(4, 7, device="meta")
+    offsets = torch.empty(3, dtype=torch.int64, device="meta")
+    for call, text in [(lambda: ht.convolve_packed(x, h[0], offsets, "valid"), "no mode valid"),
+                       (lambda: ht.convolve_packed(x, h, offsets), "leading dimensions"),
+                       (lambda: ht.convolve_packed(x, h, offsets, index=offsets[:2]), "leading dimensions"),
+                       (lambda: torch.ops.haloconv.gradient_x(x, h[0], "full", 50), "makes 56"),
+                       (lambda: torch.ops.haloconv.gradients(x, x, h, "same"), "do not belong together")]:
+        with pytest.raises(ValueError, match=text):
+            call()
+
+
+@needs_operators
 def test_transforms_of_torch_func(ht, backend, dev):
     x, h = tensor((4, 2, 3, 50), dev), tensor((4, 3, 9), dev, 2)
     got = torch.vmap(lambda x, h: ht.convolve(x, h, "same"))(x, h)
@@ -577,6 +619,13 @@ def test_transforms_of_torch_func(ht, backend, dev):
     index = torch.tensor([2, 0, -1, 1], device=dev)
     close(torch.vmap(lambda x, index: ht.convolve(x, h[0], "causal", index=index))(x, index),
           by_index(x.double(), h[0].double(), "causal", index[:, None, None]))
+    for size in ((0, 3, 9), (0, 3, 1)):  # a vmap over no items, with lists
+        none = x[:0].detach().requires_grad_()
+        taps = torch.zeros(size[:2], dtype=torch.int64, device=dev)
+        y = torch.vmap(lambda x, h, taps: ht.convolve(x, h, "full", taps))(none, torch.zeros(size, device=dev), taps)
+        assert y.shape == (0, 2, 3, 49 + size[-1]) and torch.autograd.grad(y.sum(), none)[0].shape == none.shape
+    y = torch.vmap(lambda x, index: ht.convolve(x, h[0], "causal", index=index))(x[:0], index[:0])
+    assert y.shape == (0, 2, 3, 50)
     tangent = torch.func.jvp(lambda h: ht.convolve(x, h[:, None]), (h,), (h,))[1]
     close(tangent, exact(x.double(), h[:, None].double(), "full"))
     jacobian = torch.func.jacrev(lambda h: ht.convolve(x[0, 0, 0], h, "causal"))(h[0, 0])

@@ -267,6 +267,16 @@ def test_moving_second_derivatives_are_of_finite_differences(ht):
         assert abs(got - (above - below) / 2) < 1e-5 * (1 + abs(got)), (of, by)
 
 
+@needs_operators
+def test_moving_batched_gradients_are_those_of_each(ht):
+    x, bank = tensor((2, 90)).requires_grad_(), tensor((3, 9), seed=2).requires_grad_()
+    y = ht.convolve_moving(x, bank, [[0, 2, 1], [1, -1, 0]], 32)
+    gy = tensor((4, *y.shape), seed=3)
+    for i, got in enumerate(torch.autograd.grad(y, (x, bank), gy, retain_graph=True, is_grads_batched=True)):
+        for each, g in zip(got, gy):
+            close(each, torch.autograd.grad(y, (x, bank), g, retain_graph=True)[i])
+
+
 def test_moving_forward_mode(ht):
     forward_ad = torch.autograd.forward_ad
     x, bank, dx, dbank = tensor((2, 90)), tensor((3, 2, 9), seed=2), tensor((2, 90), seed=3), tensor((3, 2, 9), seed=4)

@@ -718,6 +718,54 @@ static void a_bank_in_16_bits_is_rounded_once(const char *backend)
     }
 }
 
+/* The second item has no memory, and a number in the index that is not a filter. */
+static void a_row_without_a_filter_is_not_read(const char *backend)
+{
+    static const int64_t all_taps[] = {5, 700, 30000};
+    const int64_t far = (int64_t)1 << 40;
+    need_tensors(backend);
+    char why[256] = "";
+    for (int i = 0; i < (FEW ? 2 : 3) * 3; i++) {
+        int op = i % 3;
+        const int64_t taps = all_taps[i / 3], index[] = {0, -1}, n = 2 * taps + 100, n_out = op < 2 ? 2 * n : taps;
+        hc_tensors t = {.size = sizeof t,
+                        .backend = backend,
+                        .mode = HC_CAUSAL,
+                        .n_batch = 2,
+                        .n_channels = 1,
+                        .n_frames = n,
+                        .n_taps = taps,
+                        .h_batch = 2,
+                        .n_filters = 1,
+                        .x_stride = {op == HC_GRADIENT_X ? n : far, n},
+                        .h_stride = {taps, 0},
+                        .y_stride = {op == HC_CONVOLVE ? n : far, n}};
+        size_t bytes;
+        hc_tensor_plan *plan;
+        check(hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
+        float *ones = calloc((size_t)n, 2 * sizeof *ones), *out = to_device(backend, NULL, (size_t)n_out * sizeof *out);
+        for (int64_t k = 0; k < n; k++) ones[k] = 1;
+        void *a = to_device(backend, ones, (size_t)n * sizeof *ones),
+             *numbers = to_device(backend, index, sizeof index);
+        hc_tensor_data data = {.size = sizeof data, .a = a, .b = a, .out = out, .bytes = bytes, .index = numbers};
+        data.workspace = to_device(backend, NULL, bytes);
+        if (on_gpu(backend)) data.stream = gpu_stream();
+        int error = hc_tensor_plan_run(plan, &data, why, sizeof why);
+        hc_tensor_plan_close(plan);
+        check(error == HC_OK, "%s: %d: %s", op_names[op], error, why);
+        if (on_gpu(backend))
+            gpu_wait(), gpu_copy(ones, out, (size_t)n_out * sizeof *ones, false);
+        else
+            memcpy(ones, out, (size_t)n_out * sizeof *ones);
+        for (int64_t k = op < 2 ? n : n_out; k < n_out; k++)
+            check(ones[k] == 0, "%s, %d taps: frame %d is %g", op_names[op], (int)taps, (int)(k - n), (double)ones[k]);
+        check(fabs((double)ones[op < 2 ? n / 2 : 0] / (double)(op < 2 ? taps : n) - 1) < 1e-3, "%s, %d taps: %g",
+              op_names[op], (int)taps, (double)ones[op < 2 ? n / 2 : 0]);
+        drop(backend, a), drop(backend, out), drop(backend, numbers), drop(backend, data.workspace);
+        free(ones);
+    }
+}
+
 static void packed_sequences_match_a_float64_sum(const char *backend)
 {
     static const int64_t sizes[][3] = {{40, 30, 4},     {1000, 60, 7},     {3000, 700, 5}, {300, 3000, 3},
@@ -794,7 +842,7 @@ static void long_filters_in_16_bits_are_rounded_once(const char *backend)
                  {1, 1, 1 << 20, 1 << 20, HC_FULL},   /* from here on GPUs only */
                  {1, 1, 1 << 23, 6000000, HC_CAUSAL}, /* as long as a window holds */
                  {40, 1, 200000, 60000, HC_CAUSAL},   /* several launches for the gradient of a filter */
-                 {8, 132, 32768, 32768, HC_CAUSAL}};  /* enough windows for long_halves */
+                 {8, 132, 32768, 32768, HC_CAUSAL}};  /* enough windows for long_two_rows */
     enum { N = sizeof sizes / sizeof *sizes };
     need_tensors(backend);
     struct random r = random_seeded(200);
@@ -1033,18 +1081,22 @@ static void an_empty_batch_computes_nothing(const char *backend)
         }
 }
 
-static void an_empty_batch_zeroes_each_channels_gradient(const char *backend)
+static void an_empty_batch_zeroes_each_filters_gradient(const char *backend)
 {
     need_tensors(backend);
     char why[256] = "";
-    for (int stride = 2; stride < 4; stride++) {
+    for (int i = 0; i < 6; i++) { /* of three channels, of three items, of a bank */
+        const int stride = 2 + i % 2, form = i / 2;
         hc_tensors t = {.size = sizeof t,
                         .backend = backend,
-                        .n_channels = 3,
+                        .n_batch = form == 1 ? 3 : 0,
+                        .n_channels = form == 0 ? 3 : 0,
                         .n_frames = 9,
                         .n_taps = 2,
-                        .h_channels = 3,
-                        .h_stride = {9, stride}};
+                        .h_batch = form == 1 ? 3 : 1,
+                        .h_channels = form == 0 ? 3 : 1,
+                        .n_filters = form == 2 ? 3 : 0,
+                        .h_stride = {form ? stride : 9, form ? 9 : stride}};
         float gh[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
         float *out = to_device(backend, gh, sizeof gh);
         hc_tensor_plan *plan;
@@ -1060,8 +1112,8 @@ static void an_empty_batch_zeroes_each_channels_gradient(const char *backend)
         else
             memcpy(gh, out, sizeof gh);
         for (int k = 0; k < 9; k++)
-            check(gh[k] == (float)(k % stride < 2 && k / stride < 3 ? 0 : k + 1), "stride %d: float %d is %g", stride,
-                  k, (double)gh[k]);
+            check(gh[k] == (float)(k % stride < 2 && k / stride < 3 ? 0 : k + 1), "form %d, stride %d: float %d is %g",
+                  form, stride, k, (double)gh[k]);
         drop(backend, out);
     }
 }
@@ -1406,6 +1458,7 @@ int main(void)
                                         TEST(taps_beyond_a_length_count_as_zero, ONCE_A_DEVICE),
                                         TEST(filters_by_index_match_a_float64_sum, ONCE_A_DEVICE),
                                         TEST(a_bank_in_16_bits_is_rounded_once, ONCE_A_DEVICE),
+                                        TEST(a_row_without_a_filter_is_not_read, ONCE_A_DEVICE),
                                         TEST(packed_sequences_match_a_float64_sum, ONCE_A_DEVICE),
                                         TEST(wrong_offsets_reach_no_other_memory, ONCE_A_DEVICE),
                                         TEST(any_mix_of_types_is_rounded_once, ONCE_A_DEVICE),
@@ -1418,7 +1471,7 @@ int main(void)
                                         TEST(the_same_tensors_give_the_same_bits, ONCE_A_DEVICE),
                                         TEST(packed_gradients_at_once_have_the_bits_of_each_alone, ONCE_A_DEVICE),
                                         TEST(an_empty_batch_computes_nothing, ONCE_A_DEVICE),
-                                        TEST(an_empty_batch_zeroes_each_channels_gradient, ONCE_A_DEVICE),
+                                        TEST(an_empty_batch_zeroes_each_filters_gradient, ONCE_A_DEVICE),
                                         TEST(an_empty_batch_needs_no_memory, ONCE_A_DEVICE),
                                         TEST(the_workspace_keeps_its_bound, ONCE_A_DEVICE),
                                         TEST(a_wrong_call_is_refused_with_a_remedy, ONCE_A_DEVICE),

@@ -237,16 +237,21 @@ def _broadcast(x_shape, h_shape):
 
 
 def _fold(names, x, h, lengths):
-    """(x, h, lengths, the leading dimensions of the result): x and h as [batch, channels, ...]; names: their module."""
+    """(x, h, lengths, the leading dimensions of the result): x and h as [batch, channels, ...]; names: their module.
+
+    x with one item, or one channel, keeps it: it need not be written out.
+    """
     whole = _broadcast(x.shape, h.shape)
-    own = (1,) * (len(whole) - h.ndim + 1) + tuple(h.shape[:-1])
+    own, x_own = ((1,) * (len(whole) - value.ndim + 1) + tuple(value.shape[:-1]) for value in (h, x))
     cut = split(whole, own)
     if cut is None:  # a shared dimension between two own ones: copy the filter for every item
         lengths = None if lengths is None else names.broadcast_to(lengths, whole)
         h, own, cut = names.broadcast_to(h, (*whole, h.shape[-1])), whole, len(whole) - 1
-    x = names.broadcast_to(x, (*whole, x.shape[-1]))
-    x, h = (names.reshape(value, (math.prod(lead[:cut]), math.prod(lead[cut:]), value.shape[-1]))
-            for value, lead in ((x, whole), (h, own)))
+    parts = slice(cut), slice(cut, None)
+    x_own = sum((x_own[part] if set(x_own[part]) <= {1} else whole[part] for part in parts), ())
+    x = names.broadcast_to(x, (*x_own, x.shape[-1]))
+    x, h = (names.reshape(value, (*(math.prod(lead[part]) for part in parts), value.shape[-1]))
+            for value, lead in ((x, x_own), (h, own)))
     return x, h, None if lengths is None else names.reshape(lengths, h.shape[:-1]), whole
 
 
@@ -499,6 +504,7 @@ def convolve_packed(x: Any, h: Any, offsets: Any, mode: str = "causal", lengths:
         x, h, offsets = np.asarray(x), np.asarray(h), _numbers("offsets", offsets)
         index = None if index is None else np.asarray(index)
         lengths = None if lengths is None else np.asarray(lengths)
+    _check_shapes(np.shape(x), np.shape(h))
     if x.ndim not in (1, 2):
         raise ValueError(f"x has shape {tuple(x.shape)}; give [channels, frames] or [frames]")
     if offsets.ndim != 1 or len(offsets) < 2:

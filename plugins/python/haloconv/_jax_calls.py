@@ -17,6 +17,7 @@ from ._tensors import (ALIGNMENT, BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT
 _pointer = ctypes.c_void_p
 _TYPES = {11: FLOAT32, 16: BFLOAT16, 10: FLOAT16}  # by XLA_FFI_DataType
 _MODES = {number: name for name, number in MODES.items()}
+_X_AT = {CONVOLVE: 0, GRADIENT_H: 1}  # the number of the input that is x
 _METADATA, _INTERNAL = 1, 13  # XLA_FFI_Extension_Metadata, XLA_FFI_Error_Code_INTERNAL
 _XLA_ALIGNMENT = 16  # bytes; XLA refuses to align more
 _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
@@ -81,6 +82,11 @@ def _plan(*key):
     if plan is None:
         size = None if op == CONVOLVE else out if op == GRADIENT_H else out[-1]
         strided = [(shape, tuple(math.prod(shape[i + 1:]) for i in range(len(shape)))) for shape in (a, b)]
+        if op in _X_AT:  # x may have one item or channel, for all
+            at, lead = _X_AT[op], (out if op == CONVOLVE else a)[:-1]
+            shape, strides = strided[at]
+            steps = (step if own == n else 0 for step, own, n in zip(strides, shape, lead))
+            strided[at] = (*lead, shape[-1]), (*steps, 1)
         plan = _plans.keep(key, make_plan(op, _MODES[mode], backend, 0, *strided, size, types, groups, n_sequences))
         assert tuple(plan.shape) == out
     return plan
@@ -116,8 +122,10 @@ def _execute(frame, on_gpu):
         return
     size = plan.bytes + ALIGNMENT
     memory = _ask(api.allocate, _Allocation, frame.context, size, _XLA_ALIGNMENT, None).data
-    plan.run(a.data, b.data, out.data, memory + -memory % ALIGNMENT, stream, **numbers)
-    _ask(api.free, _Release, frame.context, size, memory)  # XLA reuses it in the order of the stream
+    try:
+        plan.run(a.data, b.data, out.data, memory + -memory % ALIGNMENT, stream, **numbers)
+    finally:
+        _ask(api.free, _Release, frame.context, size, memory)  # XLA reuses it in the order of the stream
 
 
 def _handler(on_gpu):
@@ -153,13 +161,17 @@ def _words(numbers):
 def operation(op, mode, size, dtype, a, b, index, offsets):
     """An operation as in make_plan() on arrays [batch, channels, frames or taps] of at least one item and channel.
 
+    x may have one item or channel for all of h or of the index.
     index    whole numbers [h_batch, h_channels], and h is a bank [filters, taps]; or None
     offsets  whole numbers [sequences + 1], and x and y are [channels, frames]; or None
     """
     if op == CONVOLVE:
         size = frames_of(mode, a.shape[-1], b.shape[-1], 0 if offsets is None else offsets.shape[0] - 1)
     if op != GRADIENT_H:
-        size = (*a.shape[:-1], size)
+        lead = a.shape[:-1]
+        if op == CONVOLVE and offsets is None:
+            lead = jnp.broadcast_shapes(lead, b.shape[:-1] if index is None else index.shape)
+        size = (*lead, size)
     call = jax.ffi.ffi_call("haloconv_operation", jax.ShapeDtypeStruct(size, dtype), vmap_method="sequential")
     return call(a, b, *(_words(numbers) for numbers in (index, offsets) if numbers is not None),
                 has_index=np.int32(index is not None), mode=np.int32(MODES[mode]), op=np.int32(op))

@@ -48,7 +48,7 @@ _run, _DATA_BYTES = _lib.hc_tensor_plan_run, ctypes.sizeof(Data)
 
 
 def check_mode(mode):
-    if mode not in MODES:
+    if not isinstance(mode, str) or mode not in MODES:
         raise ValueError(f"mode {mode!r} is unknown; give full, same, valid or causal")
 
 
@@ -87,8 +87,8 @@ class Plan:
 
     shape     of the result; of GRADIENTS: the shapes of both
     bytes     of workspace on the device
-    copies    (a, b), or (a, b, c): whether the frames of an input are not adjacent, so that run() reads a dense copy;
-              None: those of all are
+    copies    (a, b, c): whether the frames of an input are not adjacent, so that run() reads a dense copy; None: those
+              of all are
     call      of torch.py: what the plan is for
     is_empty  there are no items or channels: the result is empty or, for GRADIENT_H, 0. run() is not called
     """
@@ -126,6 +126,35 @@ def _rows(shape, strides, dense):
     return sizes, steps, is_apart
 
 
+def check_shapes(op, mode, a_shape, b_shape, size, groups=None, n_sequences=0, h_shape=None):
+    """(shape of h, frames of x, frames of y, leading dimensions of h or of an index) of make_plan()'s arguments.
+
+    h_shape  of GRADIENTS
+    The sizes may be symbols of torch.compile. Raises ValueError if the shapes do not belong together.
+    """
+    check_mode(mode)
+    lead = tuple(a_shape[:-1])
+    h_shape = tuple(size if op == GRADIENT_H else h_shape if op == GRADIENTS else b_shape)
+    if not (len(a_shape) and len(b_shape) and h_shape):
+        raise ValueError("a tensor has no dimensions; give [..., frames]")
+    n_frames = {CONVOLVE: a_shape[-1], GRADIENT_X: size, GRADIENT_H: b_shape[-1], GRADIENTS: b_shape[-1]}[op]
+    if n_sequences and mode == "valid":
+        raise ValueError("packed sequences have no mode valid; give full, same or causal")
+    if groups is not None and len(h_shape) != 2:
+        raise ValueError(f"h has shape {h_shape}; with an index, give [filters, taps]")
+    own = h_shape[:-1] if groups is None else tuple(groups)
+    rows = (n_sequences, *lead) if n_sequences else lead
+    if not fits(rows, own) or (op >= GRADIENT_H and tuple(b_shape[:-1]) != lead):
+        what = "h" if groups is None else f"the index, {own},"
+        raise ValueError(f"shapes {tuple(a_shape)} and {tuple(b_shape)} do not belong together; give {what} the "
+                         f"leading dimensions {rows if n_sequences else 'of x'}, or 1")
+    y_frames = frames_of(mode, n_frames, h_shape[-1], n_sequences)
+    if op != CONVOLVE and a_shape[-1] != y_frames:
+        raise ValueError(f"gy has {a_shape[-1]} frames; mode {mode} with {n_frames} frames and {h_shape[-1]} taps "
+                         f"makes {y_frames}")
+    return h_shape, n_frames, y_frames, own
+
+
 def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_sequences=0, c=None):
     """Make the plan of an operation.
 
@@ -142,30 +171,12 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_se
 
     Raises ValueError if the shapes do not belong together, Error if the library refuses.
     """
-    check_mode(mode)
     (a_shape, a_strides), (b_shape, b_strides) = a, b
-    lead = tuple(a_shape[:-1])
-    h_shape = tuple(size if op == GRADIENT_H else c[0] if op == GRADIENTS else b_shape)
-    if not (a_shape and b_shape and h_shape):
-        raise ValueError("a tensor has no dimensions; give [..., frames]")
-    n_taps = h_shape[-1]
-    n_frames = {CONVOLVE: a_shape[-1], GRADIENT_X: size, GRADIENT_H: b_shape[-1], GRADIENTS: b_shape[-1]}[op]
+    h_shape, n_frames, y_frames, own = check_shapes(op, mode, a_shape, b_shape, size, groups, n_sequences,
+                                                    None if c is None else c[0])
+    lead, n_taps = tuple(a_shape[:-1]), h_shape[-1]
     if n_frames < 1 or n_taps < 1:
         raise ValueError(f"there are {n_frames} frames and {n_taps} taps; give at least one of each")
-    if n_sequences and mode == "valid":
-        raise ValueError("packed sequences have no mode valid; give full, same or causal")
-    if groups is not None and len(h_shape) != 2:
-        raise ValueError(f"h has shape {h_shape}; with an index, give [filters, taps]")
-    own = h_shape[:-1] if groups is None else tuple(groups)
-    rows = (n_sequences, *lead) if n_sequences else lead
-    if not fits(rows, own) or (op >= GRADIENT_H and tuple(b_shape[:-1]) != lead):
-        what = "h" if groups is None else f"the index, {own},"
-        raise ValueError(f"shapes {tuple(a_shape)} and {tuple(b_shape)} do not belong together; give {what} the "
-                         f"leading dimensions {rows if n_sequences else 'of x'}, or 1")
-    y_frames = frames_of(mode, n_frames, n_taps, n_sequences)
-    if op != CONVOLVE and a_shape[-1] != y_frames:
-        raise ValueError(f"gy has {a_shape[-1]} frames; mode {mode} with {n_frames} frames and {n_taps} taps makes "
-                         f"{y_frames}")
     a_sizes, a_steps, copies_a = _rows(a_shape, a_strides, False)
     _, b_steps, copies_b = _rows(b_shape, b_strides, False)
     h_sizes = (1, 1, *own)[-2:]
@@ -188,7 +199,7 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_se
         raise ValueError("h has no filters; give [filters, taps] with at least one filter")
     tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
                       *steps, *(types[i] for i in order), n_filters, n_sequences)
-    return Plan(op, tensors, shape, (copies_a, copies_b) if copies_a or copies_b else None)
+    return Plan(op, tensors, shape, (copies_a, copies_b, False) if copies_a or copies_b else None)
 
 
 class Plans:

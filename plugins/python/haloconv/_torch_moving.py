@@ -17,7 +17,7 @@ from typing import Sequence, Union
 import torch
 
 from ._banks import Bank
-from .torch import (CONVOLVE, GRADIENT_H, _call, _check, _gradients, _is_autocast, _is_compiling, _is_eager,
+from .torch import (CONVOLVE, GRADIENT_H, _call_for, _check, _gradients, _is_autocast, _is_compiling, _is_eager,
                     _is_transformed)
 
 _CPU = torch.device("cpu")  # not the device of torch.set_default_device
@@ -33,10 +33,11 @@ def _gather(op, a, bank, size, steps):
     steps  (entries int64 [rows, steps], their lengths or None)
     """
     entries, lengths = steps
+    call = _call_for(None, None, a, bank)
     if op != GRADIENT_H:
         h = bank.index_select(0, entries.reshape(-1)).reshape(*entries.shape, bank.shape[-1])
-        return _call(op, "valid", a, h, size, lengths)
-    each = _call(op, "valid", a, bank, (*entries.shape, size[-1]), lengths).reshape(-1, size[-1])
+        return call(op, "valid", a, h, size, lengths)
+    each = call(op, "valid", a, bank, (*entries.shape, size[-1]), lengths).reshape(-1, size[-1])
     sums, at = each.new_zeros(size), entries.reshape(-1)
     # index_put adds in a fixed order on a GPU, index_add on the CPU; neither does on the other device.
     return sums.index_put((at,), each, accumulate=True) if each.is_cuda else sums.index_add(0, at, each)

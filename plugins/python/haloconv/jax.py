@@ -6,9 +6,10 @@
     y = convolve_packed(x, h, cu_seqlens)            # x [channels, frames of all sequences]: no padding
     gx, gh = jax.grad(loss, argnums=(0, 1))(x, h)
 
-Precision: computed in float32, within 1e-6 of the exact result (norm of the error over norm of the result), and so are
-both gradients; a result in half precision is rounded once. float32, float16 and bfloat16 are read in place, other real
-types as float32. The result has the dtype that JAX promotes both to, a gradient that of its array.
+Precision: computed in float32. The norm of the error is at most 1e-6 of the norm of the result, and so is that of both
+gradients, unless the terms of the sums nearly cancel: the error is relative to the norms of x and h. A result in half
+precision is rounded once. float32, float16 and bfloat16 are read in place, other real types as float32. The result has
+the dtype that JAX promotes both to after that, a gradient that of its array.
 
 jit, grad to any order in reverse mode, vmap, checkpoint and scan work; forward mode (jvp, jacfwd, hessian) does not.
 vmap computes item by item: leading dimensions are faster. On a GPU the kernels go to XLA's stream, memory comes from
@@ -50,7 +51,14 @@ def _backward(op, mode, _size, _dtype, kept, g):
         calls = (CONVOLVE, None, a, g, b), (GRADIENT_H, b.shape, b, a, g)
     else:  # gy, x
         calls = (CONVOLVE, None, a, b, g), (GRADIENT_X, b.shape[-1], b, a, g)
-    return (*(_operation(op, mode, size, like.dtype, *pair, *lists) for op, size, like, *pair in calls), None, None)
+    gradients = [(_operation(op, mode, size, like.dtype, *pair, *lists), like) for op, size, like, *pair in calls]
+    return (*(_summed(gradient, like.shape) for gradient, like in gradients), None, None)
+
+
+def _summed(gradient, shape):
+    """The gradient of x, summed over the items or channels that share it."""
+    axes = tuple(i for i, (n, own) in enumerate(zip(gradient.shape, shape)) if n != own)
+    return gradient.sum(axes, keepdims=True) if axes else gradient
 
 
 _operation.defvjp(_forward, _backward)

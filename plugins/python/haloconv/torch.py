@@ -8,10 +8,10 @@
     y = convolve_moving(x, bank, entries, step=256)  # bank [entries, taps]: a response for each step of a moving source
     augment = ApplyImpulseResponse(responses, p=0.5)
 
-Precision: computed in float32, within 1e-6 of the exact result (norm of the error over norm of the result), and so are
-both gradients; a result in half precision is rounded once. Results do not depend on the run: the same tensors give the
-same bits. A NaN or Inf passes through: one reaches more frames of its channel than its taps reach, and no other item or
-channel.
+Precision: computed in float32. The norm of the error is at most 1e-6 of the norm of the result, and so is that of both
+gradients, unless the terms of the sums nearly cancel: the error is relative to the norms of x and h. A result in half
+precision is rounded once. Results do not depend on the run: the same tensors give the same bits. A NaN or Inf passes
+through: one reaches more frames of its channel than its taps reach, and no other item or channel.
 
 dtypes: float32, bfloat16 and float16, in any mix: tensors are read and written in place, without a copy in float32. The
 result has the dtype that torch promotes both to, or float32 inside of torch.autocast, as torch.fft has; a gradient has
@@ -21,7 +21,8 @@ Devices: tensors on the CPU are computed by torch.get_num_threads() threads. On 
 stream, nothing waits, memory comes from torch's allocator, and a CUDA graph may capture the call. All tensors of a call
 must be on one device. Any thread may call anything here.
 
-Memory: inputs may be views and expanded tensors. Only frames that are not adjacent (x.transpose(-1, -2)) are copied.
+Memory: inputs may be views and expanded tensors. Copied are only frames that are not adjacent (x.transpose(-1, -2)), and
+three or more leading dimensions that no view folds into two.
 On a GPU a thread keeps 1 MiB for each stream that it uses, the workspace of its small calls.
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the
@@ -39,8 +40,8 @@ from typing import Optional, Sequence, Union
 
 import torch
 
-from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, GRADIENTS, Plans, check_mode, fits,
-                       frames_of, make_plan, split)
+from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, GRADIENTS, Plans, check_mode,
+                       check_shapes, fits, make_plan, split)
 
 __all__ = ["convolve", "convolve_packed", "fftconvolve", "convolve_moving", "ApplyImpulseResponse"]
 
@@ -54,33 +55,37 @@ _KEPT_BYTES, _MAX_KEPT = 1 << 20, 64
 _kept = {}  # workspaces of _KEPT_BYTES by thread, device and stream
 
 
-def _plan_of(op, mode, a, b, size, dtype, chosen=None, offsets=None):
-    """The plan of an operation on tensors as in make_plan(), with a result of a dtype."""
-    index = a.get_device()  # -1: the CPU
-    key = (op, mode, index, b.get_device(), a.shape, a.stride(), b.shape, b.stride(), size,
-           torch.get_num_threads() if index < 0 else 0, a.dtype, b.dtype, dtype)
-    if chosen is not None or offsets is not None:
-        key += (None if chosen is None else chosen.shape, 0 if offsets is None else len(offsets) - 1)
-    return _find_plan(key) or _new_plan(key, a, b)
+def _plan_of(op, mode, a, b, size, dtype, index=None, offsets=None, c=None):
+    """The plan of an operation on tensors as in make_plan(), with a result of a dtype; of GRADIENTS: that of c."""
+    device = a.get_device()  # -1: the CPU
+    key = (op, mode, device, b.get_device(), a.shape, a.stride(), b.shape, b.stride(), size,
+           torch.get_num_threads() if device < 0 else 0, a.dtype, b.dtype, dtype)
+    if index is not None or offsets is not None:
+        key += (None if index is None else index.shape, 0 if offsets is None else len(offsets) - 1)
+    if c is not None:
+        key += (None, 0, (c.shape, c.stride()), c.get_device())
+    return _find_plan(key) or _new_plan(key, *((a, b) if c is None else (a, b, c)))
 
 
-def _new_plan(key, a, b):
-    op, mode, index, b_index, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key[:13]
-    if not set(dtypes) <= set(_TYPES) or index != b_index:
-        raise TypeError(f"the tensors are {a.dtype} on {a.device} and {b.dtype} on {b.device}, the result is "
-                        f"{dtypes[2]}; give float32, bfloat16 or float16 on one device")
-    backend = b"cpu" if index < 0 else b"cuda:%d" % index
+def _new_plan(key, *tensors):
+    op, mode, device, _, a_shape, a_strides, b_shape, b_strides, size, n_threads, *dtypes = key[:13]
+    if not set(dtypes) <= set(_TYPES) or any(value.get_device() != device for value in tensors):
+        what = ", ".join(f"{value.dtype} on {value.device}" for value in tensors)
+        raise TypeError(f"the tensors are {what}, the result is {dtypes[2]}; give float32, bfloat16 or float16 on one "
+                        "device")
+    backend = b"cpu" if device < 0 else b"cuda:%d" % device
     types = [_TYPES[dtype] for dtype in dtypes]
-    plan = make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size, types, *key[13:])
+    plan = make_plan(op, mode, backend, n_threads, (a_shape, a_strides), (b_shape, b_strides), size, types,
+                     *key[13:16])  # without the device of c
     plan.call = op, mode, size, dtypes[2]
     return _plans.keep(key, plan)
 
 
-def _address(name, values, shape, index):
+def _address(name, values, shape, device):
     """The address of int64 numbers, and what holds their memory."""
     if values is None:
         return None, None
-    if values.dtype is not torch.int64 or values.get_device() != index or tuple(values.shape) != tuple(shape):
+    if values.dtype is not torch.int64 or values.get_device() != device or tuple(values.shape) != tuple(shape):
         raise ValueError(f"{name} are {values.dtype} {tuple(values.shape)} on {values.device}; give int64 "
                          f"{tuple(shape)} on the device of the tensors")
     values = values.contiguous()
@@ -94,7 +99,7 @@ def _empty(shape, dtype, like):
     return torch.empty(shape, dtype=dtype, device=like.device)
 
 
-def _workspace(n_bytes, like, index, stream, may_keep):
+def _workspace(n_bytes, like, device, stream, may_keep):
     """Memory of the device for a run, which the caller holds until the run is in the stream; None on the CPU.
 
     The caching allocator aligns to 512 bytes, and reuses memory in the order of the stream. Small runs of a thread in
@@ -103,9 +108,9 @@ def _workspace(n_bytes, like, index, stream, may_keep):
     """
     if not n_bytes:
         return None
-    if not may_keep or n_bytes > _KEPT_BYTES or index != _current_device() or _is_capturing():
+    if not may_keep or n_bytes > _KEPT_BYTES or device != _current_device() or _is_capturing():
         return _empty((n_bytes,), torch.uint8, like)
-    key = get_ident(), index, stream
+    key = get_ident(), device, stream
     kept = _kept.get(key)
     if kept is None:
         if len(_kept) >= _MAX_KEPT:
@@ -114,71 +119,54 @@ def _workspace(n_bytes, like, index, stream, may_keep):
     return kept
 
 
-def _run(plan, a, b, lengths, chosen=None, offsets=None, may_keep=True):
-    """Run a plan on the tensors that it is for, without autograd.
+def _run(plan, a, b, lengths, index=None, offsets=None, may_keep=True, c=None):
+    """Run a plan on the tensors that it is for, without autograd; of GRADIENTS: (gx, gh).
 
     may_keep  whether a workspace may stay allocated; not in torch.compile, which counts what its memory pool holds
     """
     op, _, size, dtype = plan.call
-    index = a.get_device()
+    device = a.get_device()
     if plan.copies:
-        a, b = (value.contiguous() if is_apart else value for value, is_apart in zip((a, b), plan.copies))
-    taps_at = chosen_at = offsets_at = None
+        a, b, c = (value.contiguous() if is_apart else value for value, is_apart in zip((a, b, c), plan.copies))
+    taps_at = index_at = offsets_at = c_at = gh = gh_at = None
     if lengths is not None:
-        taps_at, lengths = _address("lengths", lengths, (size if op == GRADIENT_H else b.shape)[:-1], index)
-    if chosen is not None:
-        chosen_at, chosen = _address("numbers of the index", chosen, chosen.shape, index)
+        h_shape = size if op == GRADIENT_H else b.shape if c is None else c.shape
+        taps_at, lengths = _address("lengths", lengths, h_shape[:-1], device)
+    if index is not None:
+        index_at, index = _address("numbers of the index", index, index.shape, device)
     if offsets is not None:
-        offsets_at, offsets = _address("cu_seqlens", offsets, offsets.shape, index)
-    out = _empty(plan.shape, dtype, a)
+        offsets_at, offsets = _address("cu_seqlens", offsets, offsets.shape, device)
+    if c is None:
+        out = _empty(plan.shape, dtype, a)
+    else:
+        out, gh = _empty(b.shape, b.dtype, b), _empty(c.shape, c.dtype, c)
+        c_at, gh_at = c.data_ptr(), gh.data_ptr()
     if plan.is_empty:
-        return out.zero_()
-    stream = None if index < 0 else _current_stream(index)
-    workspace = _workspace(plan.bytes, a, index, stream, may_keep)
+        return out.zero_() if c is None else (out, gh.zero_())
+    stream = None if device < 0 else _current_stream(device)
+    workspace = _workspace(plan.bytes, a, device, stream, may_keep)
     plan.run(a.data_ptr(), b.data_ptr(), out.data_ptr(), None if workspace is None else workspace.data_ptr(), stream,
-             taps_at, chosen_at, offsets_at)
-    return out
+             taps_at, index_at, offsets_at, c_at, gh_at)
+    return out if c is None else (out, gh)
 
 
-def _execute(op, mode, a, b, size, lengths, dtype, chosen=None, offsets=None):
+def _execute(op, mode, a, b, size, lengths, dtype, index=None, offsets=None):
     """Run an operation now, without autograd.
 
-    chosen   the index: with it, h is a bank
+    index    with it, h is a bank
     offsets  of packed sequences
     """
-    return _run(_plan_of(op, mode, a, b, size, dtype, chosen, offsets), a, b, lengths, chosen, offsets, False)
+    return _run(_plan_of(op, mode, a, b, size, dtype, index, offsets), a, b, lengths, index, offsets, False)
 
 
 def _execute_both(mode, gy, x, h, lengths, may_keep=True):
     """Both gradients of convolve, of the dtypes of x and h, without autograd."""
-    index = gy.get_device()
-    key = (GRADIENTS, mode, index, x.get_device(), h.get_device(), gy.shape, gy.stride(), x.shape, x.stride(), h.shape,
-           h.stride(), torch.get_num_threads() if index < 0 else 0, gy.dtype, x.dtype, h.dtype)
-    plan = _find_plan(key)
-    if plan is None:
-        if not {gy.dtype, x.dtype, h.dtype} <= set(_TYPES) or not gy.device == x.device == h.device:
-            raise TypeError(f"gy, x and h are {gy.dtype} on {gy.device}, {x.dtype} on {x.device} and {h.dtype} on "
-                            f"{h.device}; give float32, bfloat16 or float16 on one device")
-        pairs = [(value.shape, value.stride()) for value in (gy, x, h)]
-        plan = _plans.keep(key, make_plan(GRADIENTS, mode, b"cpu" if index < 0 else b"cuda:%d" % index, key[-4],
-                                          *pairs[:2], None, [_TYPES[value.dtype] for value in (gy, x, h)], c=pairs[2]))
-    if plan.copies:
-        gy, x, h = (value.contiguous() if is_apart else value for value, is_apart in zip((gy, x, h), plan.copies))
-    taps_at = None
-    if lengths is not None:
-        taps_at, lengths = _address("lengths", lengths, h.shape[:-1], index)
-    gx, gh = _empty(x.shape, x.dtype, x), _empty(h.shape, h.dtype, h)
-    if plan.is_empty:
-        return gx, gh.zero_()
-    stream = None if index < 0 else _current_stream(index)
-    workspace = _workspace(plan.bytes, gy, index, stream, may_keep)
-    plan.run(gy.data_ptr(), x.data_ptr(), gx.data_ptr(), None if workspace is None else workspace.data_ptr(), stream,
-             taps_at, c=h.data_ptr(), out_h=gh.data_ptr())
-    return gx, gh
+    plan = _plan_of(GRADIENTS, mode, gy, x, None, h.dtype, c=h)
+    return _run(plan, gy, x, lengths, may_keep=may_keep, c=h)
 
 
-def _public_stream(index):
-    return torch.cuda.current_stream(index).cuda_stream
+def _public_stream(device):
+    return torch.cuda.current_stream(device).cuda_stream
 
 
 _current_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _public_stream)
@@ -207,11 +195,13 @@ def _gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b):
             call(GRADIENT_X, mode, a, g, b.shape[-1], lengths, b.dtype) if needs_b else None)
 
 
-def _call_with(chosen, offsets):
-    """_call with an index and offsets; itself without them."""
-    if chosen is None and offsets is None:
-        return _call
-    return functools.partial(_call, chosen=chosen, offsets=offsets)
+def _call_for(index, offsets, *gradients):
+    """_call, with an index and offsets; _call_operator for gradients that is_grads_batched=True has batched."""
+    is_batched = not _is_compiling() and any(_is_batched(g) for g in gradients if g is not None)
+    call = _call_operator if is_batched else _call
+    if index is None and offsets is None:
+        return call
+    return functools.partial(call, index=index, offsets=offsets)
 
 
 class _Operation(torch.autograd.Function):
@@ -227,17 +217,18 @@ class _Operation(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        a, b, lengths, chosen, offsets = ctx.saved_tensors
+        a, b, lengths, index, offsets = ctx.saved_tensors
         op, mode, _, _ = ctx.call
         _, needs_a, needs_b, *_ = ctx.needs_input_grad
-        call = _call_with(chosen, offsets)
+        call = _call_for(index, offsets, g)
         return (None, *_gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b), None, None, None)
 
     @staticmethod
     def jvp(ctx, _call_or_plan, da, db, *_lists):
         a, b, lengths, *rest = ctx.saved_tensors
         op, mode, size, dtype = ctx.call
-        terms = [_call(op, mode, *pair, size, lengths, dtype, *rest) for given, pair in ((da, (da, b)), (db, (a, db)))
+        call = _call_for(*rest, da, db)
+        terms = [call(op, mode, *pair, size, lengths, dtype) for given, pair in ((da, (da, b)), (db, (a, db)))
                  if given is not None]
         return sum(terms[1:], terms[0])
 
@@ -249,9 +240,9 @@ class _Transformed(_Operation):
     """
 
     @staticmethod
-    def forward(call, a, b, lengths, chosen, offsets):
+    def forward(call, a, b, lengths, index, offsets):
         op, mode, size, dtype = call
-        return _execute(op, mode, a, b, size, lengths, dtype, chosen, offsets)
+        return _execute(op, mode, a, b, size, lengths, dtype, index, offsets)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -281,10 +272,12 @@ def _vmap(call, op, mode, n, dims, tensors, size, dtype):
         b = b.reshape(b.shape[:1] + (1,) * (a.dim() - b.dim()) + b.shape[1:])
         return _fold(op, mode, a, b, size, None, dtype, call), 0
     items = [[value if dim is None else value.select(dim, i) for value, dim in zip(tensors, dims)] for i in range(n)]
-    return torch.stack([call(op, mode, a, b, size, lengths, dtype, *rest) for a, b, lengths, *rest in items]), 0
+    if not items:  # the result of one item of zeros has the shape
+        items = [[value if dim is None else value.sum(dim) for value, dim in zip(tensors, dims)]]
+    return torch.stack([call(op, mode, a, b, size, lengths, dtype, *rest) for a, b, lengths, *rest in items])[:n], 0
 
 
-def _never():
+def _never(*_values):
     return False
 
 
@@ -293,6 +286,7 @@ _is_compiling = torch.compiler.is_compiling if _HAS_OPERATORS else _never
 _tracing_state = getattr(torch._C, "_get_tracing_state", lambda: None)
 _is_transformed = getattr(torch._C, "_are_functorch_transforms_active", _never)
 _n_modes = getattr(torch._C, "_len_torch_dispatch_stack", _never)
+_is_batched = getattr(getattr(torch._C, "_functorch", None), "is_legacy_batchedtensor", _never)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -306,23 +300,23 @@ def _is_eager(a, b):
             and _tracing_state() is None)
 
 
-def _call_operator(op, mode, a, b, size, lengths, dtype, chosen=None, offsets=None):
+def _call_operator(op, mode, a, b, size, lengths, dtype=torch.float32, index=None, offsets=None):
     if op == CONVOLVE:
-        return torch.ops.haloconv.convolve(a, b, mode, lengths, dtype, chosen, offsets)
+        return torch.ops.haloconv.convolve(a, b, mode, lengths, dtype, index, offsets)
     if op == GRADIENT_X:
-        return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths, dtype, chosen, offsets)
-    return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths, dtype, chosen, offsets)
+        return torch.ops.haloconv.gradient_x(a, b, mode, size, lengths, dtype, index, offsets)
+    return torch.ops.haloconv.gradient_h(a, b, mode, size, lengths, dtype, index, offsets)
 
 
-def _call(op, mode, a, b, size, lengths, dtype=torch.float32, chosen=None, offsets=None):
+def _call(op, mode, a, b, size, lengths, dtype=torch.float32, index=None, offsets=None):
     """Run an operation so that autograd, torch.func, torch.compile and other observers of tensors see it."""
     if _is_compiling() or ((_HAS_OPERATORS or a.is_meta) and not _is_eager(a, b)):
-        return _call_operator(op, mode, a, b, size, lengths, dtype, chosen, offsets)
+        return _call_operator(op, mode, a, b, size, lengths, dtype, index, offsets)
     if a.is_neg() or b.is_neg():
         a, b = a.resolve_neg(), b.resolve_neg()
     if _is_transformed():
-        return _Transformed.apply((op, mode, size, dtype), a, b, lengths, chosen, offsets)
-    return _apply(_plan_of(op, mode, a, b, size, dtype, chosen, offsets), a, b, lengths, chosen, offsets)
+        return _Transformed.apply((op, mode, size, dtype), a, b, lengths, index, offsets)
+    return _apply(_plan_of(op, mode, a, b, size, dtype, index, offsets), a, b, lengths, index, offsets)
 
 
 def _both(mode, gy, x, h, lengths):
@@ -336,11 +330,11 @@ def _both(mode, gy, x, h, lengths):
     return _execute_both(mode, *(value.resolve_neg() for value in (gy, x, h)), lengths)
 
 
-def _apply(plan, a, b, lengths, chosen=None, offsets=None):
+def _apply(plan, a, b, lengths, index=None, offsets=None):
     """Run a plan under autograd."""
     if (torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)) or _forward_level() >= 0:
-        return _Operation.apply(plan, a, b, lengths, chosen, offsets)
-    return _run(plan, a, b, lengths, chosen, offsets)
+        return _Operation.apply(plan, a, b, lengths, index, offsets)
+    return _run(plan, a, b, lengths, index, offsets)
 
 
 # ---- the operators --------------------------------------------------------------------------------------------------
@@ -355,9 +349,9 @@ def _unpack(op, arguments):
     """(mode, a, b, size, lengths, dtype, index, offsets) of an operator; dtype None: as torch promotes both."""
     a, b, mode, *rest = arguments
     size = rest.pop(0) if op != CONVOLVE else None
-    lengths, dtype, chosen, offsets = [*rest, None, None, None, None][:4]
+    lengths, dtype, index, offsets = [*rest, None, None, None, None][:4]
     return (mode, a, b, tuple(size) if op == GRADIENT_H else size, lengths,
-            torch.promote_types(a.dtype, b.dtype) if dtype is None else dtype, chosen, offsets)
+            torch.promote_types(a.dtype, b.dtype) if dtype is None else dtype, index, offsets)
 
 
 def _register(op):
@@ -370,21 +364,22 @@ def _register(op):
         return _execute(op, mode, *rest)
 
     def fake(*arguments):
-        mode, a, b, size, _, dtype, _, offsets = _unpack(op, arguments)
-        if op == CONVOLVE:
-            size = frames_of(mode, a.shape[-1], b.shape[-1], 0 if offsets is None else offsets.shape[0] - 1)
+        mode, a, b, size, _, dtype, index, offsets = _unpack(op, arguments)
+        _, n_frames, y_frames, _ = check_shapes(op, mode, a.shape, b.shape, size,
+                                                None if index is None else index.shape,
+                                                0 if offsets is None else offsets.shape[0] - 1)
         if op != GRADIENT_H:
-            size = (*a.shape[:-1], size)
+            size = (*a.shape[:-1], y_frames if op == CONVOLVE else n_frames)
         return a.new_empty(size, dtype=dtype)
 
     def setup(ctx, inputs, output):
-        mode, a, b, _, lengths, _, chosen, offsets = _unpack(op, inputs)
-        ctx.save_for_backward(a, b, lengths, chosen, offsets)
+        mode, a, b, _, lengths, _, index, offsets = _unpack(op, inputs)
+        ctx.save_for_backward(a, b, lengths, index, offsets)
         ctx.mode = mode
 
     def backward(ctx, g):
-        a, b, lengths, chosen, offsets = ctx.saved_tensors
-        call = _call_with(chosen, offsets)
+        a, b, lengths, index, offsets = ctx.saved_tensors
+        call = _call_for(index, offsets, g)
         rest = (None,) * (5 if op == CONVOLVE else 6)
         return (*_gradients(call, op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
 
@@ -416,6 +411,7 @@ def _register_both():
         return _execute_both(mode, gy, x, h, lengths, False)
 
     def fake(gy, x, h, mode, lengths=None):
+        check_shapes(GRADIENTS, mode, gy.shape, x.shape, None, h_shape=h.shape)
         return x.new_empty(x.shape), h.new_empty(h.shape)
 
     def setup(ctx, inputs, output):
@@ -425,8 +421,9 @@ def _register_both():
     def backward(ctx, ggx, ggh):
         gy, x, h, lengths = ctx.saved_tensors
         needs_gy, needs_x, needs_h = ctx.needs_input_grad[:3]
-        by_gx, g_h = _gradients(_call, GRADIENT_X, ctx.mode, gy, h, lengths, ggx, needs_gy, needs_h)
-        by_gh, g_x = _gradients(_call, GRADIENT_H, ctx.mode, gy, x, lengths, ggh, needs_gy, needs_x)
+        call = _call_for(None, None, ggx, ggh)
+        by_gx, g_h = _gradients(call, GRADIENT_X, ctx.mode, gy, h, lengths, ggx, needs_gy, needs_h)
+        by_gh, g_x = _gradients(call, GRADIENT_H, ctx.mode, gy, x, lengths, ggh, needs_gy, needs_x)
         return by_gx + by_gh if needs_gy else None, g_x, g_h, None, None
 
     for key in ("CPU", "CUDA"):
@@ -529,11 +526,11 @@ def _known_plan(x, h, mode):
     """
     if not _is_eager(x, h) or _is_transformed() or x.is_neg() or h.is_neg():
         return None
-    dtype, index = x.dtype, x.get_device()
+    dtype, device = x.dtype, x.get_device()
     if h.dtype is not dtype or (dtype is not torch.float32 and _is_autocast(x.device)):
         return None
-    return _find_plan((CONVOLVE, mode, index, h.get_device(), x.shape, x.stride(), h.shape, h.stride(), None,
-                       torch.get_num_threads() if index < 0 else 0, dtype, dtype, dtype))
+    return _find_plan((CONVOLVE, mode, device, h.get_device(), x.shape, x.stride(), h.shape, h.stride(), None,
+                       torch.get_num_threads() if device < 0 else 0, dtype, dtype, dtype))
 
 
 def _type_of(x, h):
@@ -609,7 +606,7 @@ def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
 
 def _convolve_arrays(x, h, mode, lengths, dtype, index=None):
     """convolve() with a result of a given dtype; None: see convolve()."""
-    is_plain = dtype is None and lengths is None and index is None
+    is_plain = type(mode) is str and dtype is None and lengths is None and index is None
     plan = _known_plan(x, h, mode) if is_plain and not _is_compiling() else None
     if plan is not None:
         return _apply(plan, x, h, None)

@@ -470,24 +470,32 @@ cudaError_t cuda_to_symbol(void *symbol, size_t symbol_bytes, const void *from, 
     return cudaSuccess;
 }
 
-static cudaError_t set_add(void *to, int value, size_t bytes, cudaStream_t stream, bool waits)
+static cudaError_t set_add(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream,
+                           bool waits)
 {
     ENTER;
     CUstream_st *s;
     bool whole;
     if (!stream_find(stream, &s)) return remember(cudaErrorInvalidResourceHandle);
-    if (!bytes) return cudaSuccess;
-    const memory_kind of = memory_of(to, bytes, &whole);
-    if (of == MEMORY_OF_HOST || !whole) return remember(cudaErrorInvalidValue);
-    const work_ref w = add(s, [to, value, bytes] { return memory_set(to, value, bytes), true; });
+    if (!width || !height) return cudaSuccess;
+    const memory_kind of = memory_of(to, (height - 1) * pitch + width, &whole);
+    if (of == MEMORY_OF_HOST || !whole || width > pitch) return remember(cudaErrorInvalidValue);
+    const work_ref w = add(s, [to, pitch, value, width, height] {
+        for (size_t row = 0; row < height; row++) memory_set((char *)to + row * pitch, value, width);
+        return true;
+    });
     if (waits && of == MEMORY_PINNED) force(w);
     return cudaSuccess;
 }
 
-cudaError_t cudaMemset(void *to, int value, size_t bytes) { return set_add(to, value, bytes, nullptr, true); }
+cudaError_t cudaMemset(void *to, int value, size_t bytes) { return set_add(to, bytes, value, bytes, 1, nullptr, true); }
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
-    return set_add(to, value, bytes, stream, false);
+    return set_add(to, bytes, value, bytes, 1, stream, false);
+}
+cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream)
+{
+    return set_add(to, pitch, value, width, height, stream, false);
 }
 
 cudaError_t cudaFreeAsync(void *p, cudaStream_t stream)

@@ -1,5 +1,5 @@
-/* long_halves - windows of two rows without scratch (long_kernels.h). A team computes both rows of a window, one after
- * the other, from the frames of x, and adds the second row's result to the frames of y.
+/* long_two_rows - windows of two rows without scratch (long_kernels.h). A team computes both rows of a window, one
+ * after the other, from the frames of x, and adds the second row's result to the frames of y.
  *
  * cost     a window: 6 N log2(N) FMA; its points of x are read twice, those of y written twice and read once
  */
@@ -7,17 +7,20 @@
 #include "fused_sizes.cuh"
 #include "long_windows.cuh"
 
-static __device__ window_position halves_window(const long_units &u, int unit, int points)
+static __device__ window_position two_rows_window(const long_units &u, int unit, int points)
 {
     return window_of_unit(u, position_of_unit(u, (unsigned)unit), points);
 }
 
-/* exp(-2 pi i (row + 1/4) / 2) is halves_turn(row) (1 - i). */
-static __device__ __forceinline__ float halves_turn(int row) { return row ? -0.70710678f : 0.70710678f; }
+/* exp(-2 pi i (row + 1/4) / 2) is two_rows_turn(row) (1 - i). */
+static __device__ __forceinline__ float two_rows_turn(int row)
+{
+    return row ? -0.70710678f : 0.70710678f;
+}
 
-/* Loads a row of a window of 2 rows. turn: halves_turn of the row. */
+/* Loads a row of a window of 2 rows. turn: two_rows_turn of the row. */
 template <class S, bool REAL>
-static __device__ __forceinline__ void halves_load(float2 *r, const window &w, float turn, int t)
+static __device__ __forceinline__ void two_rows_load(float2 *r, const window &w, float turn, int t)
 {
     const bool is_full = w.first == 0 && w.last >= (REAL ? 2 : 4) * S::N;
     if (w.type == HC_FLOAT32) {
@@ -33,7 +36,7 @@ static __device__ __forceinline__ void halves_load(float2 *r, const window &w, f
         return;
     }
     t = again(t);
-    with_points<half_bits>(w, is_full, [&](auto point) {
+    with_points<bits_16>(w, is_full, [&](auto point) {
 #pragma unroll
         for (int j = 0; j < S::E; j++) {
             const int n = t + S::T * j;
@@ -41,7 +44,7 @@ static __device__ __forceinline__ void halves_load(float2 *r, const window &w, f
             if (!REAL) r[j].y = __uint_as_float(pair_of(point(n + 2 * S::N), point(n + 3 * S::N)));
         }
     });
-    with_half(w.type, [&](auto type) {
+    with_type_of_16_bits(w.type, [&](auto type) {
 #pragma unroll
         for (int j = 0; j < S::E; j++) {
             const float2 ab = widened<type.value>(__float_as_uint(r[j].x));
@@ -52,20 +55,20 @@ static __device__ __forceinline__ void halves_load(float2 *r, const window &w, f
 }
 
 /* The points n, n + N', n + 2 N' and n + 3 N' of a window that a row's inverse adds. */
-struct halves_points {
+struct two_rows_points {
     float at[4];
 };
-static __device__ __forceinline__ halves_points points_of(float2 z, float turn)
+static __device__ __forceinline__ two_rows_points points_of(float2 z, float turn)
 {
-    return halves_points{{z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)}};
+    return two_rows_points{{z.x, turn * (z.x - z.y), -z.y, -turn * (z.x + z.y)}};
 }
 
 /* Writes the inverse of a row to the frames of y, or adds it. FULL: there is code of its own for windows all of whose
  * points are written. */
 template <class S, bool REAL, bool FULL>
-static __device__ __forceinline__ void halves_store(const float2 *r, const typename S::factors *f, float *data,
-                                                    const written_frames &frames, float scale, float turn, bool add,
-                                                    int t)
+static __device__ __forceinline__ void two_rows_store(const float2 *r, const typename S::factors *f, float *data,
+                                                      const written_frames &frames, float scale, float turn, bool add,
+                                                      int t)
 {
     float *out = data + frames.at;
     const int first = frames.first, last = frames.last, length = frames.length;
@@ -83,7 +86,7 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
                 }
             unrolled<AT_ONCE>([&](auto j) {
                 const float2 z = S::template unshifted<j0 + j.value>(f, r[j0 + j.value]);
-                const halves_points points = points_of(z, turn);
+                const two_rows_points points = points_of(z, turn);
 #pragma unroll
                 for (int part = 0; part < PARTS; part++) {
                     const int n = t + S::T * (j0 + j.value) + part * S::N;
@@ -95,16 +98,17 @@ static __device__ __forceinline__ void halves_store(const float2 *r, const typen
     };
     if (FULL && first == 0 && length >= PARTS * S::N)
         each([](int) { return true; }, [](int) { return true; });
-    else each([&](int n) { return n >= first && n < last; }, [&](int n) { return n < length; });
+    else
+        each([&](int n) { return n >= first && n < last; }, [&](int n) { return n < length; });
 }
 
 /* Writes the sum of both rows' inverses to frames of 16 bits. kept: the first row's inverse, without its shift. */
 template <class S, bool REAL>
 static __device__ __forceinline__ void
-halves_store_pairs(const float2 *r, const float2 *kept, const typename S::factors *f0, const typename S::factors *f1,
-                   void *data, int type, const written_frames &frames, float scale, int t)
+two_rows_store_pairs(const float2 *r, const float2 *kept, const typename S::factors *f0, const typename S::factors *f1,
+                     void *data, int type, const written_frames &frames, float scale, int t)
 {
-    half_bits *out = (half_bits *)data + frames.at;
+    bits_16 *out = (bits_16 *)data + frames.at;
     const int first = frames.first, last = frames.last, length = frames.length;
     constexpr int PARTS = REAL ? 2 : 4, AT_ONCE = S::E < 8 ? S::E : 8;
     unrolled<S::E / AT_ONCE>([&](auto chunk) {
@@ -114,76 +118,76 @@ halves_store_pairs(const float2 *r, const float2 *kept, const typename S::factor
         for (int j = 0; j < AT_ONCE; j++) before[j] = kept[(j0 + j) * S::T];
         unrolled<AT_ONCE>([&](auto j) {
             constexpr int J = j0 + j.value;
-            const halves_points a = points_of(S::template unshifted<J>(f0, before[j.value]), halves_turn(0));
-            const halves_points b = points_of(S::template unshifted<J>(f1, r[J]), halves_turn(1));
+            const two_rows_points a = points_of(S::template unshifted<J>(f0, before[j.value]), two_rows_turn(0));
+            const two_rows_points b = points_of(S::template unshifted<J>(f1, r[J]), two_rows_turn(1));
 #pragma unroll
             for (int part = 0; part < PARTS; part += 2) {
                 const int lo = t + S::T * J + part * S::N, hi = lo + S::N;
                 const float2 z = make_float2(lo < length ? scale * (a.at[part] + b.at[part]) : 0.0f,
                                              hi < length ? scale * (a.at[part + 1] + b.at[part + 1]) : 0.0f);
                 const unsigned pair = narrowed(type, z);
-                if (lo >= first && lo < last) out[lo] = (half_bits)pair;
-                if (hi >= first && hi < last) out[hi] = (half_bits)(pair >> 16);
+                if (lo >= first && lo < last) out[lo] = (bits_16)pair;
+                if (hi >= first && hi < last) out[hi] = (bits_16)(pair >> 16);
             }
         });
     });
 }
 
 /* The factors of both rows of a window, whose shifts are 1/8 and 5/8: (row + 1/4) / 2. */
-template <class S> static __device__ __forceinline__ typename S::factors *halves_factors(float4 *shared, int row)
+template <class S> static __device__ __forceinline__ typename S::factors *two_rows_factors(float4 *shared, int row)
 {
     return shared_at<typename S::factors>(shared, row * S::FACTOR_BYTES);
 }
-template <class S> static __device__ void halves_factors_make(float4 *shared)
+template <class S> static __device__ void two_rows_factors_make(float4 *shared)
 {
-    for (int row = 0; row < 2; row++) S::factors_make(halves_factors<S>(shared, row), 0.125f + 0.5f * (float)row);
+    for (int row = 0; row < 2; row++) S::factors_make(two_rows_factors<S>(shared, row), 0.125f + 0.5f * (float)row);
 }
 
 /* Writes a row's result of the window that this block computes. */
 template <class S, bool REAL, bool FULL>
-static __device__ __forceinline__ void halves_finish(const float2 *r, float4 *shared, int row, float2 *kept, void *data,
-                                                     int type, const written_frames &frames, const long_output &output,
-                                                     int t)
+static __device__ __forceinline__ void two_rows_finish(const float2 *r, float4 *shared, int row, float2 *kept,
+                                                       void *data, int type, const written_frames &frames,
+                                                       const long_output &output, int t)
 {
-    const typename S::factors *f = halves_factors<S>(shared, row);
+    const typename S::factors *f = two_rows_factors<S>(shared, row);
     if (type == HC_FLOAT32) {
-        halves_store<S, REAL, FULL>(r, f, (float *)data, frames, output.scale, halves_turn(row), output.add || row > 0,
-                                    t);
+        two_rows_store<S, REAL, FULL>(r, f, (float *)data, frames, output.scale, two_rows_turn(row),
+                                      output.add || row > 0, t);
         return;
     }
     t = again(t);
     kept += (size_t)blockIdx.x * S::N + t; /* each thread uses its own positions */
     if (row > 0) {
-        halves_store_pairs<S, REAL>(r, kept, halves_factors<S>(shared, 0), f, data, type, frames, output.scale, t);
+        two_rows_store_pairs<S, REAL>(r, kept, two_rows_factors<S>(shared, 0), f, data, type, frames, output.scale, t);
         return;
     }
 #pragma unroll
     for (int j = 0; j < S::E; j++) kept[j * S::T] = r[j];
 }
 
-struct halves_position {      /* a window in x and y, and its spectrum */
-    window_position in;       /* position in x */
-    int spectrum;             /* index of the spectrum, which has two rows; -1: the result is 0 */
+struct two_rows_position { /* a window in x and y, and its spectrum */
+    window_position in;    /* position in x */
+    int spectrum;          /* index of the spectrum, which has two rows; -1: the result is 0 */
     written_frames out;
 };
 
-/* row_size with the constants of halves_kernel. */
-template <int LOG_N> struct halves_size : row_size<LOG_N> {
+/* row_size with the constants of two_rows_kernel. */
+template <int LOG_N> struct two_rows_size : row_size<LOG_N> {
     static constexpr int POSITIONS = row_size<LOG_N>::T < 32 ? row_size<LOG_N>::T : 32; /* positions computed at once */
-    static constexpr size_t HALVES_BYTES = row_size<LOG_N>::BYTES + row_size<LOG_N>::FACTOR_BYTES +
-                                           POSITIONS * sizeof(halves_position);
+    static constexpr size_t TWO_ROWS_BYTES =
+        row_size<LOG_N>::BYTES + row_size<LOG_N>::FACTOR_BYTES + POSITIONS * sizeof(two_rows_position);
 };
 
-template <int LOG_N, bool REAL, bool HALF>
+template <int LOG_N, bool REAL, bool HAS_16_BITS>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
-    halves_kernel(long_halves p, int windows_of_block)
+    two_rows_kernel(long_two_rows p, int windows_of_block)
 {
-    using S = halves_size<LOG_N>;
+    using S = two_rows_size<LOG_N>;
     extern __shared__ float4 shared[];
-    halves_position *positions = reinterpret_cast<halves_position *>(halves_factors<S>(shared, 2));
+    two_rows_position *positions = reinterpret_cast<two_rows_position *>(two_rows_factors<S>(shared, 2));
     float2 *s = reinterpret_cast<float2 *>(positions + S::POSITIONS);
     next_may_begin();
-    halves_factors_make<S>(shared);
+    two_rows_factors_make<S>(shared);
     previous_wait();
     for (int step = 0; step < 2 * windows_of_block; step++) {
         const int first = (int)blockIdx.x * windows_of_block, i = first + step / 2, row = step % 2;
@@ -199,61 +203,62 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
             }
             S::team_sync();
         }
-        const halves_position &position = positions[step / 2 % S::POSITIONS];
+        const two_rows_position &position = positions[step / 2 % S::POSITIONS];
         if (position.spectrum < 0) { /* `length` is 0 */
             const written_frames &out = position.out;
             for (int n = out.first + t; n < out.last && row == 0 && !p.output.add; n += S::T)
                 element_put(p.y, out.at + n, p.out.rows.type, 0.0f);
             continue;
         }
-        const typename S::factors *f = halves_factors<S>(shared, row);
-        const float turn = halves_turn(row);
+        const typename S::factors *f = two_rows_factors<S>(shared, row);
+        const float turn = two_rows_turn(row);
         float2 r[S::E];
-        halves_load<S, REAL>(r, window_at<HALF>(p.x, p.in.rows, position.in), turn, t);
+        two_rows_load<S, REAL>(r, window_at<HAS_16_BITS>(p.x, p.in.rows, position.in), turn, t);
         S::template forward<false>(s, f, t, r);
         const float2 *h = p.spectra + ((2 * (size_t)position.spectrum + (size_t)row) << LOG_N) + t;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         t = again(t);
         S::inverse(s, f, t, r);
-        halves_finish<S, REAL, !HALF>(r, shared, row, p.kept, p.y, HALF ? p.out.rows.type : HC_FLOAT32, position.out,
-                                      p.output, t);
+        two_rows_finish<S, REAL, !HAS_16_BITS>(r, shared, row, p.kept, p.y, HAS_16_BITS ? p.out.rows.type : HC_FLOAT32,
+                                               position.out, p.output, t);
     }
 }
 
 /* A block computes the gradient of a filter: for each row, the sum over the windows, then the inverse. */
-template <int LOG_N, bool REAL, bool HALF>
+template <int LOG_N, bool REAL, bool HAS_16_BITS>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
-    gradient_halves_kernel(long_gradient_halves p)
+    gradient_two_rows_kernel(long_gradient_two_rows p)
 {
-    using S = halves_size<LOG_N>;
+    using S = two_rows_size<LOG_N>;
     extern __shared__ float4 shared[];
-    float2 *s = reinterpret_cast<float2 *>(halves_factors<S>(shared, 2));
+    float2 *s = reinterpret_cast<float2 *>(two_rows_factors<S>(shared, 2));
     next_may_begin();
-    halves_factors_make<S>(shared);
+    two_rows_factors_make<S>(shared);
     previous_wait();
     for (int step = 0;; step++) {
         const int i = (int)(blockIdx.x + (unsigned)(step / 2) * gridDim.x), row = step % 2;
         if (i >= p.filters.n) return;
-        const typename S::factors *f = halves_factors<S>(shared, row);
-        const float turn = halves_turn(row);
+        const typename S::factors *f = two_rows_factors<S>(shared, row);
+        const float turn = two_rows_turn(row);
         float2 r[S::E];
         bool is_first = true;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = make_float2(0.0f, 0.0f);
         for (int k = 0; k < p.windows; k++) {
             int t = again((int)threadIdx.x);
-            const window_position x = halves_window(p.x, i * p.windows + k, 4 * S::N);
+            const window_position x = two_rows_window(p.x, i * p.windows + k, 4 * S::N);
             if (x.first >= x.last) continue;
             float2 *spectrum;
             /* The transform is long, so its code exists once for x and gy. */
 #pragma unroll 1
             for (int is_gy = 0; is_gy < 2; is_gy++) {
-                halves_load<S, REAL>(
-                    r,
-                    is_gy ? window_at<HALF>(p.gy_data, p.gy.rows, halves_window(p.gy, i * p.windows + k, 4 * S::N))
-                          : window_at<HALF>(p.x_data, p.x.rows, x),
-                    turn, t);
+                two_rows_load<S, REAL>(r,
+                                       is_gy
+                                           ? window_at<HAS_16_BITS>(p.gy_data, p.gy.rows,
+                                                                    two_rows_window(p.gy, i * p.windows + k, 4 * S::N))
+                                           : window_at<HAS_16_BITS>(p.x_data, p.x.rows, x),
+                                       turn, t);
                 S::team_sync();
                 S::template forward<false>(s, f, t, r);
                 t = again(t);
@@ -280,77 +285,79 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         }
         const int t = again((int)threadIdx.x);
         S::inverse(s, f, t, r);
-        halves_finish<S, REAL, false>(r, shared, row, p.kept, p.gh, HALF ? p.filters.rows.type : HC_FLOAT32,
-                                      written_frames_of(p.filters, p.output, position_of_unit(p.filters, (unsigned)i)),
-                                      p.output, t);
+        two_rows_finish<S, REAL, false>(
+            r, shared, row, p.kept, p.gh, HAS_16_BITS ? p.filters.rows.type : HC_FLOAT32,
+            written_frames_of(p.filters, p.output, position_of_unit(p.filters, (unsigned)i)), p.output, t);
     }
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-/* Calls use(is_real, half). A kernel of 16 bits has all windows. */
-template <class Use> static cudaError_t with_halves(bool real, bool half, Use use)
+/* Calls use(is_real, has_16_bits). A kernel of 16 bits has all windows. */
+template <class Use> static cudaError_t with_two_rows(bool real, bool has_16_bits, Use use)
 {
     using yes = std::true_type;
     using no = std::false_type;
-    return half ? use(no(), yes()) : real ? use(yes(), no()) : use(no(), no());
+    return has_16_bits ? use(no(), yes()) : real ? use(yes(), no()) : use(no(), no());
 }
 
-static int halves_at_once(const struct fused_device *device)
+static int two_rows_at_once(const struct fused_device *device)
 {
-    using S = halves_size<HALVES_ROW>;
-    const int fitting = (int)((size_t)device->shared_bytes / S::HALVES_BYTES);
+    using S = two_rows_size<LOG_OF_TWO_ROWS>;
+    const int fitting = (int)((size_t)device->shared_bytes / S::TWO_ROWS_BYTES);
     return device->n_sm * (fitting < S::BLOCKS ? fitting : S::BLOCKS);
 }
 
-bool long_halves_fit(const struct fused_device *device)
+bool long_two_rows_fit(const struct fused_device *device)
 {
-    return halves_at_once(device) > 0;
+    return two_rows_at_once(device) > 0;
 }
 
-cudaError_t long_halves_launch(const struct fused_device *device, bool real, const struct long_halves *p,
-                               cudaStream_t stream)
+cudaError_t long_two_rows_launch(const struct fused_device *device, bool real, const struct long_two_rows *p,
+                                 cudaStream_t stream)
 {
-    using S = halves_size<HALVES_ROW>;
-    const int at_once = halves_at_once(device), of_block = (p->in.n + at_once - 1) / at_once;
+    using S = two_rows_size<LOG_OF_TWO_ROWS>;
+    const int at_once = two_rows_at_once(device), of_block = (p->in.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->in.n + of_block - 1) / of_block);
-    return with_halves(real, is_half(p->in.rows, p->out.rows), [&](auto is_real, auto half) {
-        return launch_early(device->is_early, halves_kernel<HALVES_ROW, is_real.value, half.value>, dim3(blocks), S::T,
-                            S::HALVES_BYTES, stream, *p, of_block);
+    return with_two_rows(real, any_has_16_bits(p->in.rows, p->out.rows), [&](auto is_real, auto has_16_bits) {
+        return launch_early(device->is_early, two_rows_kernel<LOG_OF_TWO_ROWS, is_real.value, has_16_bits.value>,
+                            dim3(blocks), S::T, S::TWO_ROWS_BYTES, stream, *p, of_block);
     });
 }
 
-size_t long_halves_kept(const struct fused_device *device, int n)
+size_t long_two_rows_kept(const struct fused_device *device, int n)
 {
-    const int at_once = halves_at_once(device);
-    return (size_t)(n < at_once ? n : at_once) * row_size<HALVES_ROW>::N * sizeof(float2);
+    const int at_once = two_rows_at_once(device);
+    return (size_t)(n < at_once ? n : at_once) * row_size<LOG_OF_TWO_ROWS>::N * sizeof(float2);
 }
 
-size_t long_gradient_halves_stash(const struct fused_device *device, int n)
+size_t long_gradient_two_rows_stash(const struct fused_device *device, int n)
 {
-    return 2 * long_halves_kept(device, n);
+    return 2 * long_two_rows_kept(device, n);
 }
 
-cudaError_t long_gradient_halves_launch(const struct fused_device *device, bool real,
-                                        const struct long_gradient_halves *p, cudaStream_t stream)
+cudaError_t long_gradient_two_rows_launch(const struct fused_device *device, bool real,
+                                          const struct long_gradient_two_rows *p, cudaStream_t stream)
 {
-    using S = halves_size<HALVES_ROW>;
-    const int at_once = halves_at_once(device), rounds = (p->filters.n + at_once - 1) / at_once;
+    using S = two_rows_size<LOG_OF_TWO_ROWS>;
+    const int at_once = two_rows_at_once(device), rounds = (p->filters.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->filters.n + rounds - 1) / rounds);
-    return with_halves(real, is_half(p->x.rows, p->gy.rows, p->filters.rows), [&](auto is_real, auto half) {
-        return launch_early(device->is_early, gradient_halves_kernel<HALVES_ROW, is_real.value, half.value>,
-                            dim3(blocks), S::T, S::HALVES_BYTES, stream, *p);
-    });
+    return with_two_rows(
+        real, any_has_16_bits(p->x.rows, p->gy.rows, p->filters.rows), [&](auto is_real, auto has_16_bits) {
+            return launch_early(device->is_early,
+                                gradient_two_rows_kernel<LOG_OF_TWO_ROWS, is_real.value, has_16_bits.value>,
+                                dim3(blocks), S::T, S::TWO_ROWS_BYTES, stream, *p);
+        });
 }
 
-cudaError_t long_halves_load(const struct fused_device *device)
+cudaError_t long_two_rows_load(const struct fused_device *device)
 {
     cudaError_t status = cudaSuccess;
     for (int i = 0; i < 3 && !status; i++)
-        status = with_halves(i & 1, i & 2, [&](auto is_real, auto half) {
-            return shared_allow(device, halves_size<HALVES_ROW>::HALVES_BYTES,
-                                halves_kernel<HALVES_ROW, is_real.value, half.value>,
-                                gradient_halves_kernel<HALVES_ROW, is_real.value, half.value>);
+        status = with_two_rows(i & 1, i & 2, [&](auto is_real, auto has_16_bits) {
+            return shared_allow(device, two_rows_size<LOG_OF_TWO_ROWS>::TWO_ROWS_BYTES,
+                                two_rows_kernel<LOG_OF_TWO_ROWS, is_real.value, has_16_bits.value>,
+                                gradient_two_rows_kernel<LOG_OF_TWO_ROWS, is_real.value, has_16_bits.value>);
         });
     return status;
 }

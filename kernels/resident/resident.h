@@ -10,8 +10,9 @@
  *             in shared memory. The first worker of an engine polls host memory and copies each request to device
  *             memory for the others: polls of one address by several multiprocessors take turns, 2.4 us each
  *   group     the workers of the same outputs, a part of the inputs each (dsp/device/resident_split.h). The others send
- *             their sums as words in device memory to the first one, which adds them up and answers. The first one sends
- *             no word of the answer before it has all sums. If it leaves earlier, its successor begins the block again
+ *             their sums as words in device memory to the first one, which adds them up and answers. The first one
+ *             sends no word of the answer before it has all sums. If it leaves earlier, its successor begins the block
+ *             again
  *   seat      a worker's index in the grid, the same in all generations. A launch contains the table of their jobs: a
  *             worker that started would read it from host memory behind the polls of the others, and delay them
  *   generation  a launch of the kernel. Every 5 ms the next one starts beside it, and each worker hands its seat over
@@ -137,7 +138,7 @@ struct resident_launch {
     size_t shared_bytes;         /* of the largest worker                                                             */
     int n_seats;
     uint32_t generation;
-    const struct resident_job *jobs[RESIDENT_SEATS]; /* on the device, or NULL; last: else registers spill                */
+    const struct resident_job *jobs[RESIDENT_SEATS]; /* on the device, or NULL; last: else registers spill            */
 };
 
 /* Returns the bytes of shared memory of a worker of this job. */

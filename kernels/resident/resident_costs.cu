@@ -3,7 +3,7 @@
  *
  *   cost          outputs (a worker each), taps, frames
  *   call_ns       1, few, 1     less   its words
- *   mac_ns        1, near, 256  less   call, words      near: taps that fit in shared memory beside the history
+ *   mac_ns        1, near, 256  less   1, few, 256      near: taps that fit in shared memory beside the history
  *   far_mac_ns    1, far, 64    less   call, words      far: taps that do not
  *   hop_ns        2, few, 1     less   call, words
  *
@@ -101,12 +101,13 @@ static int mask_time(const struct head_bench *b, int n_taps, int n, double *ns, 
 /* One worker: a response, whose taps fit in shared memory beside the history or not. */
 static int one_measure(struct head_bench *b, struct plan_costs *costs, int near_taps, int far_taps, struct reason *why)
 {
-    double near, far, frame;
+    double few, near, far, frame;
+    PASS(mask_time(b, FEW_TAPS, BLOCK, &few, why));
     PASS(mask_time(b, near_taps, BLOCK, &near, why));
     PASS(mask_time(b, far_taps, FAR_BLOCK, &far, why));
     PASS(mask_time(b, FEW_TAPS, 1, &frame, why)); /* the last one: later blocks begin between two units */
     costs->call_ns = frame - 2 * costs->word_ns;
-    costs->mac_ns = (near - costs->call_ns - 2 * costs->word_ns * BLOCK) / ((double)near_taps * BLOCK);
+    costs->mac_ns = (near - few) / ((double)(near_taps - FEW_TAPS) * BLOCK); /* both move the history */
     costs->far_mac_ns = (far - costs->call_ns - 2 * costs->word_ns * FAR_BLOCK) / ((double)far_taps * FAR_BLOCK);
     const char *mode = resident_head_mode(b->head);
     return strcmp(mode, "resident") == 0 ? HC_OK : fail(HC_EUNSUPPORTED, why, "%s", mode);

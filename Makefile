@@ -191,7 +191,8 @@ PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 
 # The plugin needs libsndfile for the masks that it ships with.
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
-PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c)))
+CORE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard plugins/core/*.c))
+PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c))) $(CORE_OBJS)
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
@@ -304,10 +305,11 @@ $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,--exclude-libs,ALL $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
-$(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/haloconv.lv2/ports.h $(BUILD)/flags
+$(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/core/controls.c plugins/haloconv.lv2/ports.h \
+                           plugins/core/controls.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC_THAT_RUNS) $< -o $@
+	$(Q)$(CC_THAT_RUNS) $(filter %.c,$^) -o $@
 $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.lv2/haloconv.so $(BUILD)/impulses/made \
                                     plugins/haloconv.lv2/through.txt
 	$(Q)$< $(@D) haloconv.so $(VERSION)

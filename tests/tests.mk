@@ -253,8 +253,8 @@ $(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY) $(BUILD)/libhalo
 # The player of the bench: its copy of the library serves it alone.
 $(NEIGHBOUR): $(BUILD)/tests/neighbour_player.o $(BUILD)/libhost.a $(BUILD)/libhaloconv.a
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL$(comma)--as-needed $(HOST_LIBS) $(LIB_LIBS))
-# They load the bundle, and this one. With -rdynamic its calls reach the functions of trap.c.
-$(call tests_with,lv2_host): | $(BUILD)/tests/faulty.lv2/haloconv.so
+# They have the tables of the plugins, and load the bundle and this one. With -rdynamic its calls reach the functions of trap.c.
+$(call tests_with,lv2_host): $(BUILD)/plugins/core/controls.o | $(BUILD)/tests/faulty.lv2/haloconv.so
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,base/realtime_pool device/device_queue)

@@ -54,13 +54,9 @@ bool preset_fits(const struct plugin_preset *s, const struct variant *v)
     return s->n_channels == 1 || (v->n_in == 2 && (s->n_channels == 2 || s->n_channels == 4));
 }
 
-const char *variant_comment(const struct variant *v)
-{
-    return v->n_sources > 0 ? "Places a mono source around the head, for headphones: azimuth, elevation and distance "
-                              "move it without latency."
-                            : "Convolution with impulse responses of any length and no latency, on the CPU or an "
-                              "NVIDIA GPU.";
-}
+const char variant_comments[2][128] = {
+    "Convolution with impulse responses of any length and no latency, on the CPU or an NVIDIA GPU.",
+    "Places a mono source around the head, for headphones: azimuth, elevation and distance move it without latency."};
 
 bool variant_is_filter(const struct variant *v)
 {
@@ -86,6 +82,25 @@ int variant_n_controls(const struct variant *variant)
     int n = 0;
     while (variant_control(variant, n) < N_CONTROLS) n++;
     return n;
+}
+
+bool variant_has_setting(const struct variant *variant, int control)
+{
+    return variant_has(variant, control) && !(controls[control].flags & (CONTROL_OUTPUT | CONTROL_HIDDEN));
+}
+
+uint32_t control_id(int control)
+{
+    uint32_t id = 0;
+    for (int i = 0; i < 4 && controls[control].symbol[i]; i++) id = id << 8 | (uint32_t)controls[control].symbol[i];
+    return id;
+}
+
+int control_with_id(uint32_t id)
+{
+    int control = 0;
+    while (control < N_CONTROLS && control_id(control) != id) control++;
+    return control;
 }
 
 int control_find(const char *symbol)

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { MAX_CHANNELS = 64, MAX_PREDELAY_MS = 500 };
 
@@ -34,8 +35,8 @@ struct variant {
 enum { N_VARIANTS = 0 VARIANTS(VARIANT_ONE) };
 extern const struct variant variants[N_VARIANTS];
 
-/* What a plugin is for, in one sentence for the lists of hosts. */
-const char *variant_comment(const struct variant *variant);
+/* What a plugin without and with sources is for, in one sentence for the lists of hosts. */
+extern const char variant_comments[2][128];
 
 /* Does a new instance pass the input, or shape it like a room? With sources neither. */
 bool variant_is_filter(const struct variant *variant);
@@ -93,8 +94,16 @@ bool variant_has(const struct variant *variant, int control);
 int variant_control(const struct variant *variant, int i);
 int variant_n_controls(const struct variant *variant);
 
+/* Has the plugin this control, and do users set it? States contain these. */
+bool variant_has_setting(const struct variant *variant, int control);
+
 /* Returns the control with this symbol, or N_CONTROLS. */
 int control_find(const char *symbol);
+
+/* A number below 2^31 for standards whose hosts know a control by a number: the first four letters of the symbol. It
+ * stays when controls are added. control_with_id returns N_CONTROLS for another number. */
+uint32_t control_id(int control);
+int control_with_id(uint32_t id);
 
 /* Returns the value inside the control's range, NaN as the minimum, and rounded if the control has steps. */
 float control_limit(int control, double value);

@@ -37,6 +37,7 @@ struct core {
     /* audio */
     int backend;        /* last value of the control */
     float direction[3]; /* azimuth, elevation, distance of the last steering; NaN: none yet */
+    bool must_reset;    /* hc_live_reset is due */
     uint64_t quiet;     /* frames of silent input since the last other input or change */
 
     bool is_active, must_load; /* setup; must_load: core_activate loads `restored` */
@@ -66,9 +67,8 @@ static void set_restored(struct core *c, const char *path)
 void core_get_mask(struct core *c, char path[CORE_PATH_BYTES])
 {
     pthread_mutex_lock(&c->lock);
-    memcpy(path, c->restored, sizeof c->restored);
+    memcpy(path, c->restored[0] ? c->restored : c->playing, CORE_PATH_BYTES);
     pthread_mutex_unlock(&c->lock);
-    if (!path[0]) hc_live_mask(c->live, path, CORE_PATH_BYTES);
 }
 
 void core_get_status(struct core *c, char playing[CORE_PATH_BYTES], char status[CORE_STATUS_BYTES])
@@ -311,6 +311,7 @@ static void read_meters(struct core *c, bool was_silent, int n)
 
 void core_process(struct core *c, const float *const *in, float *const *out, int n)
 {
+    if (c->must_reset) core_reset(c);
     if (c->has_loader && atomic_load(&c->is_offline) && core_has_work(c)) core_work(c);
     turn_knobs(c);
     if (n <= 0) return;
@@ -409,15 +410,19 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
 
 void core_reset(struct core *c)
 {
+    c->must_reset = pthread_mutex_trylock(&c->working) != 0;
+    if (c->must_reset) return;
     hc_live_reset(c->live);
     c->quiet = 0;
+    pthread_mutex_unlock(&c->working);
 }
 
 bool core_activate(struct core *c)
 {
     char path[CORE_PATH_BYTES];
     bool loads = c->must_load;
-    core_reset(c);
+    hc_live_reset(c->live);
+    c->quiet = 0;
     if (loads) {
         core_get_mask(c, path);
         core_load_now(c, path);

@@ -59,7 +59,8 @@ bool core_open(struct core *core, int rate, int usual_block, char *why, size_t c
 bool core_activate(struct core *core);
 void core_deactivate(struct core *core);
 
-/* Forgets earlier input. No core_process may run, and no other call. [setup] */
+/* Forgets earlier input; while masks are loaded, core_process does so later. Closes the former engine of a fade that is
+ * under way, waits for nothing else. No core_process may run. [rt] */
 void core_reset(struct core *core);
 
 const struct variant *core_variant(const struct core *core);
@@ -116,6 +117,10 @@ void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);
  * after "dry: " if the input passes dry. "": nothing was loaded yet. Waits at most for the copy of such a text, not for
  * a load. [setup] */
 void core_get_status(struct core *core, char playing[CORE_PATH_BYTES], char status[CORE_STATUS_BYTES]);
+
+/* Finds the folder of the masks that ship, from the file of a plugin: haloconv.lv2, in its folder or one of five above,
+ * or there in lv2 or .lv2. It ends in /. false: it is missing; `folder` is then where the file is. [setup] */
+bool core_find_folder(const char *file, char folder[CORE_PATH_BYTES]);
 
 /* Writes the path of a mask that ships; NULL: the mask of a new instance. [rt] */
 void core_shipped_path(const struct core *core, const char *file, char path[CORE_PATH_BYTES]);

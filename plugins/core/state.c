@@ -27,11 +27,6 @@ struct parsed {
     char mask[CORE_PATH_BYTES];
 };
 
-static bool is_saved(const struct variant *variant, int control)
-{
-    return variant_has(variant, control) && !(controls[control].flags & (CONTROL_OUTPUT | CONTROL_HIDDEN));
-}
-
 /* ---- write -------------------------------------------------------------------------------------- */
 
 static size_t write_path(char *text, const char *path)
@@ -56,7 +51,7 @@ size_t core_save(struct core *core, char text[CORE_STATE_BYTES])
     n += write_path(text + n, path + (is_shipped ? length : 0));
     n += (size_t)sprintf(text + n, "\n");
     for (int i = 0; i < N_CONTROLS; i++)
-        if (is_saved(variant, i))
+        if (variant_has_setting(variant, i))
             n += (size_t)sprintf(text + n, "%s %.9g\n", controls[i].symbol, (double)core_get(core, i));
     n += (size_t)sprintf(text + n, "end\n");
     c_locale_leave(was);
@@ -91,7 +86,7 @@ static bool read_path(const char *text, char *path, size_t cap)
 static bool read_line(struct core *core, const char *key, const char *value, struct parsed *to)
 {
     int control = control_find(key);
-    if (control < N_CONTROLS && is_saved(core_variant(core), control))
+    if (control < N_CONTROLS && variant_has_setting(core_variant(core), control))
         return number_is(value, -INFINITY, INFINITY, &to->values[control]);
     if (strcmp(key, "mask") == 0) return read_path(value, to->mask, sizeof to->mask);
     if (strcmp(key, "shipped") == 0) {
@@ -145,7 +140,7 @@ bool core_restore(struct core *core, const char *text, size_t length, char *why,
     }
     if (is_read) {
         for (int i = 0; i < N_CONTROLS; i++)
-            if (is_saved(core_variant(core), i)) core_set(core, i, parsed->values[i]);
+            if (variant_has_setting(core_variant(core), i)) core_set(core, i, parsed->values[i]);
         core_restore_mask(core, parsed->mask);
     }
     free(copy);

@@ -245,8 +245,8 @@ static void write_plugin(const char *folder, const struct variant *v, const char
             "    opts:supportedOption bufsz:nominalBlockLength , bufsz:maxBlockLength ;\n"
             "    patch:writable <%s> ;\n    patch:readable <" STATUS_URI "> ;\n    pg:mainInput <" PLUGIN_URI
             "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI "%s:out> ;\n    state:state [ <%s> <%s> ] ;\n",
-            v->symbol, kind, v->name, minor, micro, variant_comment(v), variant_file_uri(v), v->symbol, v->symbol,
-            variant_file_uri(v), v->mask);
+            v->symbol, kind, v->name, minor, micro, variant_comments[is_bank], variant_file_uri(v), v->symbol,
+            v->symbol, variant_file_uri(v), v->mask);
     write_audio(file, v, &index, 0);
     write_audio(file, v, &index, 1);
     write_controls(file, v, &index);

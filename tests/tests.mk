@@ -24,7 +24,7 @@ TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_S
 $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
-TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) \
+TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) $(if $(CLAP),,$(call tests_with,clap_host)) \
                 $(if $(HAVE_LO),,$(patsubst %,$(BUILD)/tests/%,osc_test fuzz_osc fuzz_nsm)) \
                 $(if $(HAVE_ARCHIVE),,$(BUILD)/tests/fuzz_tar_input)
 TEST_PROGRAMS := $(filter-out $(TEST_MISSING),$(patsubst %,$(BUILD)/tests/%,$(filter %_test,$(TEST_NAMES))))
@@ -210,7 +210,7 @@ $(BUILD)/tests/bench_lv2: tests/bench/bench_lv2.c $(BUILD)/flags
 # where a plugin is unloaded. A stand-in for JACK or PortAudio has all calls that are made.
 define link_test
 $(call say,LD,$@)
-$(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(if $(filter %/lv2_host.o,$^),-rdynamic) $(filter-out %/fault_calls.o,$(filter %.o,$^)) \
+$(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(if $(filter %/lv2_host.o %/clap_host.o,$^),-rdynamic) $(filter-out %/fault_calls.o,$(filter %.o,$^)) \
   $(filter %/libhost.a,$^) $(filter %/libhaloconv.a,$^) $(filter %/fault_calls.o,$^) $(1) $(if $(SAN),,-Wl$(comma)--as-needed) \
   $(if $(filter %/libhost.a,$^),$(if $(filter %/fake_jack.o,$^),$(FAKED_LIBS),$(HOST_LIBS))) $(LIB_LIBS) -o $@
 endef
@@ -255,6 +255,11 @@ $(NEIGHBOUR): $(BUILD)/tests/neighbour_player.o $(BUILD)/libhost.a $(BUILD)/libh
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL$(comma)--as-needed $(HOST_LIBS) $(LIB_LIBS))
 # They have the tables of the plugins, and load the bundle and this one. With -rdynamic its calls reach the functions of trap.c.
 $(call tests_with,lv2_host): $(BUILD)/plugins/core/controls.o | $(BUILD)/tests/faulty.lv2/haloconv.so
+# The CLAP plugin, and with that device.
+$(BUILD)/tests/faulty.clap: $(CLAP_OBJS) $(CORE_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a | $(BUILD)/tests/faulty.lv2/haloconv.so
+	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL $(LIB_LIBS))
+$(call tests_with,clap_host): $(BUILD)/plugins/core/controls.o | $(BUILD)/tests/faulty.clap $(BUILD)/haloconv.clap
+$(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test live_driver_clap): private ALL_CFLAGS += $(CLAP_FLAGS)
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,base/realtime_pool device/device_queue)

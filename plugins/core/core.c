@@ -214,14 +214,21 @@ bool core_restore_mask(struct core *c, const char *path)
     return false;
 }
 
-void core_load_preset(struct core *c, const struct plugin_preset *preset)
+bool core_choose_mask(struct core *c, const char *path)
+{
+    if (c->is_active) return core_request_mask(c, path, strlen(path));
+    core_restore_mask(c, path);
+    return true;
+}
+
+bool core_load_preset(struct core *c, const struct plugin_preset *preset)
 {
     char path[CORE_PATH_BYTES];
     core_set(c, DRY, (double)preset->dry_db);
     core_set(c, WET, (double)preset->wet_db);
     core_set(c, PREDELAY, (double)preset->predelay_ms);
     core_shipped_path(c, preset->file, path);
-    core_restore_mask(c, path);
+    return core_choose_mask(c, path);
 }
 
 /* ---- audio -------------------------------------------------------------------------------------- */
@@ -314,11 +321,12 @@ void core_process(struct core *c, const float *const *in, float *const *out, int
     if (c->must_reset) core_reset(c);
     if (c->has_loader && atomic_load(&c->is_offline) && core_has_work(c)) core_work(c);
     turn_knobs(c);
-    if (n <= 0) return;
-    bool is_silent = true; /* before the call, which may replace the input by the output */
-    for (int ch = 0; ch < c->variant->n_in; ch++) is_silent = is_silent && is_silence(in[ch], n);
-    hc_live_process(c->live, in, out, n);
-    read_meters(c, is_silent, n);
+    if (n > 0) {
+        bool is_silent = true; /* before the call, which may replace the input by the output */
+        for (int ch = 0; ch < c->variant->n_in; ch++) is_silent = is_silent && is_silence(in[ch], n);
+        hc_live_process(c->live, in, out, n);
+        read_meters(c, is_silent, n);
+    }
     wake_loader(c);
 }
 

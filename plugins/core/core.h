@@ -104,11 +104,15 @@ bool core_work(struct core *core);
  * true if the worker loads it. [setup] */
 bool core_restore_mask(struct core *core, const char *path);
 
+/* Asks for a mask that a user chose: if it cannot be loaded, the present one goes on. core_activate loads it, or, while
+ * active, the worker. false: as core_request_mask. [setup] */
+bool core_choose_mask(struct core *core, const char *path);
+
 /* Loads a mask of the session at once. No core_process may run. [setup] */
 void core_load_now(struct core *core, const char *path);
 
-/* Sets the controls and the mask of a preset. [setup] */
-void core_load_preset(struct core *core, const struct plugin_preset *preset);
+/* Sets the controls and the mask of a preset, as core_choose_mask does. [setup] */
+bool core_load_preset(struct core *core, const struct plugin_preset *preset);
 
 /* Copies the path that a state has: the mask that plays, or one that is not loaded yet or cannot be read. [setup] */
 void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);

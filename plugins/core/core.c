@@ -251,6 +251,7 @@ float core_get(const struct core *c, int control)
 void core_set_offline(struct core *c, bool offline)
 {
     atomic_store(&c->is_offline, offline);
+    hc_live_set_freewheel(c->live, offline); /* the worker may be faster than core_process */
 }
 
 static float value(const struct core *c, int control)
@@ -316,11 +317,20 @@ static void read_meters(struct core *c, bool was_silent, int n)
     c->quiet = was_silent && !stats.changing && !core_has_work(c) ? c->quiet + (uint64_t)n : 0;
 }
 
+/* Waits for a core_work that is under way, and does what is left. */
+static void finish_work(struct core *c)
+{
+    pthread_mutex_lock(&c->working);
+    pthread_mutex_unlock(&c->working);
+    if (core_has_work(c)) core_work(c);
+    turn_knobs(c); /* the mask may be lost, or there again */
+}
+
 void core_process(struct core *c, const float *const *in, float *const *out, int n)
 {
     if (c->must_reset) core_reset(c);
-    if (c->has_loader && atomic_load(&c->is_offline) && core_has_work(c)) core_work(c);
     turn_knobs(c);
+    if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
     if (n > 0) {
         bool is_silent = true; /* before the call, which may replace the input by the output */
         for (int ch = 0; ch < c->variant->n_in; ch++) is_silent = is_silent && is_silence(in[ch], n);
@@ -431,6 +441,7 @@ bool core_activate(struct core *c)
     bool loads = c->must_load;
     hc_live_reset(c->live);
     c->quiet = 0;
+    turn_knobs(c); /* the backend of a state is there with the mask */
     if (loads) {
         core_get_mask(c, path);
         core_load_now(c, path);

@@ -10,7 +10,7 @@
 #   GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds of GPU, as packages need it;
 #   CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
 #   WERROR=1: warnings are errors (CI)     V=1: show the commands
-#   Packagers: CFLAGS, CXXFLAGS, CPPFLAGS, LDFLAGS, AR, PKG_CONFIG, INSTALL; PREFIX, LIBDIR, LV2_FOLDER, DESTDIR; STRIP= keeps symbols.
+#   Packagers: CFLAGS, CXXFLAGS, CPPFLAGS, LDFLAGS, AR, PKG_CONFIG, INSTALL; PREFIX, LIBDIR, LV2_FOLDER, CLAP_FOLDER, DESTDIR; STRIP= keeps symbols.
 #   CC=aarch64-linux-gnu-gcc cross-compiles; CC_FOR_BUILD compiles what the build itself runs
 
 MAKEFLAGS += --no-builtin-rules

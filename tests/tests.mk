@@ -237,6 +237,7 @@ $(BUILD)/tests/fuzz_manifest: FUZZ_WRAP = glob
 $(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
+$(BUILD)/tests/fuzz_plugin_state: $(CORE_OBJS)
 $(BUILD)/tests/ladder_test: $(if $(HAVE_CUDA),$(call ladder_objs,$(BUILD),$(RUNGS)))
 $(BUILD)/tests/transform_test: $(CUDA_OBJS)
 $(patsubst %,$(BUILD)/tests/%_test,ladder transform tensors): TEST_LIBS = $(CUDA_LIBS)

@@ -253,6 +253,7 @@ ARROWS = {
     "host/batch": {"host": ANY, "host/files": ANY, "host/moving": ANY,
                    "host/acoustics": ["host/acoustics/acoustics.h"]},
     "host/bench": {"host": ANY},
+    "plugins/haloconv.clap": {"plugins/core": ANY},
     "plugins/haloconv.lv2": {"plugins/core": ANY},
 }
 

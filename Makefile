@@ -87,7 +87,7 @@ ifeq ($(WITH_CLAP)$(HAVE_CLAP),1)
 $(error WITH_CLAP=1, but there are no headers of CLAP, in a package clap or in $(DPF); make setup-build installs dpf-source)
 endif
 FOUND += CLAP=$(or $(HAVE_CLAP),no)
-CLAP_FLAGS := $(if $(HAVE_CLAP),$(if $(call pkg_version,clap),$(shell $(PKG_CONFIG) --cflags clap),-isystem $(DPF)))
+CLAP_FLAGS := $(if $(HAVE_CLAP),-DHC_WITH_CLAP $(if $(call pkg_version,clap),$(shell $(PKG_CONFIG) --cflags clap),-isystem $(DPF)))
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(and $(NVCC),$(CUDA_ARCHS)),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
 $(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set NVCC)

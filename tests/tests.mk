@@ -18,13 +18,13 @@ INCLUDED += $(patsubst tests/live/%.c,live_driver:%,$(wildcard tests/live/live_d
 linked_once = $(sort $(1) $(foreach n,$(1),$(patsubst $(n):%,%,$(filter $(n):%,$(INCLUDED)))))
 linked = $(call linked_once,$(call linked_once,$(call linked_once,$(1))))
 TEST_SOURCES := $(wildcard tests/*/*.c)
-HELPERS := $(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES))))
+HELPERS := $(filter-out $(if $(CLAP),,clap_host),$(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES)))))
 TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_SOURCES)))) \
               bank_dump measure lv2_instances jack_stage take_stage bench_fft
 $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
-TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) $(if $(CLAP),,$(call tests_with,clap_host)) \
+TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) $(if $(CLAP),,$(BUILD)/tests/clap_test) \
                 $(if $(HAVE_LO),,$(patsubst %,$(BUILD)/tests/%,osc_test fuzz_osc fuzz_nsm)) \
                 $(if $(HAVE_ARCHIVE),,$(BUILD)/tests/fuzz_tar_input)
 TEST_PROGRAMS := $(filter-out $(TEST_MISSING),$(patsubst %,$(BUILD)/tests/%,$(filter %_test,$(TEST_NAMES))))
@@ -259,7 +259,7 @@ $(call tests_with,lv2_host): $(BUILD)/plugins/core/controls.o | $(BUILD)/tests/f
 # The CLAP plugin, and with that device.
 $(BUILD)/tests/faulty.clap: $(CLAP_OBJS) $(CORE_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a | $(BUILD)/tests/faulty.lv2/haloconv.so
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL $(LIB_LIBS))
-$(call tests_with,clap_host): $(BUILD)/plugins/core/controls.o | $(BUILD)/tests/faulty.clap $(BUILD)/haloconv.clap
+$(call tests_with,clap_host): $(BUILD)/plugins/core/controls.o | $(if $(CLAP),$(BUILD)/tests/faulty.clap $(CLAP))
 $(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test live_driver_clap): private ALL_CFLAGS += $(CLAP_FLAGS)
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 # freewheel_test is linked with engine threads that wake up late.

@@ -1,7 +1,6 @@
 #include "core.h"
 #include "haloconv_live.h"
 
-#include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -9,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum {
+    POLL_MS = 50, /* how often the loader looks for work, so that the audio thread need not wake it */
     MAX_USUAL_BLOCK = 4096,
     MAX_STEP = 128, /* max. frames between two directions of a source, also inside a longer block */
     FADE_MS = 20,
@@ -40,11 +41,12 @@ struct core {
     bool must_reset;    /* hc_live_reset is due */
     uint64_t quiet;     /* frames of silent input since the last other input or change */
 
-    bool is_active, must_load; /* setup; must_load: core_activate loads `restored` */
+    atomic_bool is_active;
+    bool must_load; /* setup; core_activate loads `restored` */
 
     pthread_t loader;
     sem_t wake;
-    atomic_bool is_awake, must_end; /* is_awake: the loader will call core_work */
+    atomic_bool must_end;
     bool has_loader;
 
     pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
@@ -150,20 +152,35 @@ void core_load_now(struct core *c, const char *path)
 
 /* ---- the loader --------------------------------------------------------------------------------- */
 
+/* Waits for a wake-up; while active, at most POLL_MS. */
+static void rest(struct core *c)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += POLL_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000, until.tv_nsec %= 1000000000;
+    if (atomic_load(&c->is_active))
+        sem_clockwait(&c->wake, CLOCK_MONOTONIC, &until);
+    else
+        sem_wait(&c->wake);
+}
+
 static void *load(void *data)
 {
     struct core *c = data;
     for (;;) {
-        while (sem_wait(&c->wake) != 0 && errno == EINTR) continue;
+        rest(c);
         if (atomic_load(&c->must_end)) return NULL;
-        atomic_store(&c->is_awake, false);
-        core_work(c);
+        pthread_mutex_lock(&c->working); /* core_open changes `live` under it */
+        bool has_work = core_has_work(c);
+        pthread_mutex_unlock(&c->working);
+        if (has_work) core_work(c);
     }
 }
 
 static void wake_loader(struct core *c)
 {
-    if (c->has_loader && core_has_work(c) && !atomic_exchange(&c->is_awake, true)) sem_post(&c->wake);
+    if (c->has_loader) sem_post(&c->wake);
 }
 
 /* A loader of an audio thread's priority would disturb it, if an audio thread makes the plugin. */
@@ -337,7 +354,6 @@ void core_process(struct core *c, const float *const *in, float *const *out, int
         hc_live_process(c->live, in, out, n);
         read_meters(c, is_silent, n);
     }
-    wake_loader(c);
 }
 
 uint32_t core_tail(const struct core *c)
@@ -448,6 +464,7 @@ bool core_activate(struct core *c)
     }
     c->must_load = false;
     c->is_active = true;
+    wake_loader(c);
     return loads;
 }
 

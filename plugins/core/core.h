@@ -2,7 +2,7 @@
  * and restored, meters and a state. LV2, CLAP and VST3 are faces over it.
  *
  *   audio:   core_set, core_process          values of controls; hc_live_process; meters
- *               | core_wake
+ *               | core_has_work
  *               v
  *   worker:  core_work                       hc_live_work: loads masks, builds engines, frees old ones
  *               | core_host.changed
@@ -91,7 +91,8 @@ bool core_is_quiet(const struct core *core);
 
 /* ---- masks ---- */
 
-/* Asks for a mask, which the worker loads. false: the path is too long, or the core has no worker. [rt] */
+/* Asks for a mask, which the worker loads. false: the path is too long, or the core has no worker. [rt], but it wakes the
+ * core's own loader by a system call */
 bool core_request_mask(struct core *core, const char *path, size_t length);
 
 /* Has the worker something to do? [rt] */

@@ -1,4 +1,5 @@
 /* clap_plugin - the life of an instance, its ports, its state, and what it says to the host. */
+#include "clap_meters.h"
 #include "face.h"
 #include "haloconv_live.h"
 
@@ -104,6 +105,15 @@ static bool CLAP_ABI render_set(const clap_plugin_t *plugin, int32_t mode)
 
 static const struct more_render render = {has_hard_realtime_requirement, render_set};
 
+static float CLAP_ABI meter_get(const clap_plugin_t *plugin, const char *symbol)
+{
+    int control = control_find(symbol);
+    bool has_it = control < N_CONTROLS && controls[control].flags & CONTROL_OUTPUT;
+    return has_it ? core_get(face_of(plugin)->core, control) : -1;
+}
+
+static const struct clap_meters meters = {meter_get};
+
 /* ---- state -------------------------------------------------------------------------------------- */
 
 static bool CLAP_ABI save(const clap_plugin_t *plugin, const clap_ostream_t *stream)
@@ -151,6 +161,7 @@ static const void *CLAP_ABI get_extension(const clap_plugin_t *plugin, const cha
                {CLAP_EXT_LATENCY, &latency},
                {MORE_TAIL, &tail},
                {MORE_RENDER, &render},
+               {CLAP_METERS, &meters},
                {MORE_PRESET_LOAD, &face_preset_load},
                {MORE_PRESET_LOAD_DRAFT, &face_preset_load}};
     (void)plugin;

@@ -22,7 +22,7 @@ struct full {
     uint32_t n_events;
     bool events_sent;
     atomic_bool wants_callback;
-    bool is_trapped;
+    bool is_trapped, is_offline;
     const char *caught;
     pthread_mutex_t log_lock;
     char text[LOG_BYTES], shown[LOG_BYTES];
@@ -195,6 +195,12 @@ void clap_deactivate(struct clap_session *s)
     s->plugin->deactivate(s->plugin);
 }
 
+void clap_set_offline(struct clap_session *s, bool is_offline)
+{
+    ((struct full *)s)->is_offline = is_offline;
+    check(s->render->set(s->plugin, is_offline ? MORE_RENDER_OFFLINE : MORE_RENDER_REALTIME), "render.set failed");
+}
+
 void clap_reset(struct clap_session *s)
 {
     role = AUDIO;
@@ -273,10 +279,10 @@ clap_process_status clap_process_block(struct clap_session *s, const clap_proces
 {
     struct full *f = (struct full *)s;
     role = AUDIO;
-    if (f->is_trapped) trap_arm();
-    trap_let_by("sem_post"); /* wakes the loader */
+    bool is_trapped = f->is_trapped && !f->is_offline;
+    if (is_trapped) trap_arm();
     clap_process_status status = s->plugin->process(s->plugin, process);
-    const char *caught = f->is_trapped ? trap_disarm() : NULL;
+    const char *caught = is_trapped ? trap_disarm() : NULL;
     if (caught && !f->caught) f->caught = caught;
     role = MAIN;
     clap_idle(s);
@@ -303,11 +309,10 @@ void clap_idle(struct clap_session *s)
     if (atomic_exchange(&((struct full *)s)->wants_callback, false)) s->plugin->on_main_thread(s->plugin);
 }
 
-void clap_await_preset(struct clap_session *s)
+void clap_await_presets(struct clap_session *s, int n)
 {
     double give_up = now_s() + 60;
-    int before = s->n_loaded + s->n_errors;
-    while (clap_idle(s), s->n_loaded + s->n_errors == before) {
+    while (clap_idle(s), s->n_loaded + s->n_errors < n) {
         check(now_s() < give_up, "the preset is not loaded after a minute: %s", clap_log(s));
         pause_us(200);
     }

@@ -40,6 +40,7 @@ void clap_close(struct clap_session *s);
 void clap_activate(struct clap_session *s, double rate, uint32_t max_frames); /* and start_processing            */
 void clap_deactivate(struct clap_session *s);
 void clap_reset(struct clap_session *s);
+void clap_set_offline(struct clap_session *s, bool is_offline);
 
 /* Events of the next block, in the order of their frames. */
 void clap_set(struct clap_session *s, enum control control, double value, uint32_t frame);
@@ -51,14 +52,14 @@ const clap_input_events_t *clap_events(struct clap_session *s);  /* these events
 clap_process_status clap_play(struct clap_session *s, float *const *in, float *const *out, uint32_t n);
 clap_process_status clap_process_block(struct clap_session *s, const clap_process_t *process);
 
-/* Calls on_main_thread until a preset is loaded or refused. */
-void clap_await_preset(struct clap_session *s);
+/* Calls on_main_thread until n presets were loaded or refused, since the beginning. */
+void clap_await_presets(struct clap_session *s, int n);
 void clap_idle(struct clap_session *s);            /* on_main_thread, if the plugin asked for it                 */
 
 /* Calls of this thread count as those of another one. */
 void clap_be_another_thread(bool is_another);
 
-/* The first forbidden call of a block since the last time; NULL = none. The first call sets the trap. */
+/* The first forbidden call of a block in real time since the last time; NULL = none. The first call sets the trap. */
 const char *clap_caught(struct clap_session *s);
 
 /* Everything logged since the last call; valid until the next one. */

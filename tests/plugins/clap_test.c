@@ -42,7 +42,7 @@ static struct take take_open(const char *variant, int cap, uint32_t max_frames)
     struct random r = random_seeded(5);
     for (int ch = 0; ch < t.s->variant->n_in; ch++) t.in[ch] = noise(&r, cap);
     for (int ch = 0; ch < t.s->variant->n_out; ch++) t.out[ch] = must_alloc((size_t)cap, sizeof(float));
-    t.s->render->set(t.s->plugin, MORE_RENDER_OFFLINE);
+    clap_set_offline(t.s, true);
     clap_activate(t.s, RATE, max_frames);
     return t;
 }
@@ -215,6 +215,35 @@ static void ports_are_those_of_the_variant(const char *backend)
     }
 }
 
+/* Plugin in `file` of a folder; the log of its first load has this text. */
+static void check_found(const char *folder, const char *file, const char *text)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    check(clap_library()->init(path), "init(%s)", path);
+    struct take t = take_open("stereo", 64, 64);
+    const char *log = clap_log(t.s);
+    check(strstr(log, text), "%s: the log lacks \"%s\": %s", path, text, log);
+    take_close(&t);
+    check(clap_library()->init(clap_file()), "init(%s)", clap_file());
+}
+
+static void masks_are_found_from_where_the_plugin_is(const char *backend)
+{
+    char folder[4096], command[20000], want[4200];
+    const char *file = mask_file("x.wav", 1, 1, RATE, 1);
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(file, '/') - file), file);
+    snprintf(command, sizeof command,
+             "cd %s && mkdir -p clap lv2 1/2/3/4/5/6 1/2/3/4/5/7 && ln -s %s lv2/haloconv.lv2 && ln -s %s 1/2/3/4/5/6/",
+             folder, shipped(""), clap_file());
+    check(system(command) == 0, "%s", command);
+    snprintf(want, sizeof want, "%s/lv2/haloconv.lv2/hall.wav: loaded", folder);
+    check_found(folder, "clap/haloconv.clap", want);
+    snprintf(want, sizeof want, "%s: loaded", shipped("hall.wav")); /* where the link leads to */
+    check_found(folder, "1/2/3/4/5/6/haloconv.clap", want);
+    check_found(folder, "1/2/3/4/5/7/haloconv.clap", "warning: the sound passes dry");
+}
+
 /* ---- blocks ------------------------------------------------------------------------------------- */
 
 static void every_plugin_plays_its_mask(const char *backend)
@@ -243,6 +272,7 @@ static void any_block(const char *backend)
             load_file(&t, mask);
             clap_activate(t.s, RATE, (uint32_t)blocks[7 - b]);
             for (int i = 0; i < 3000 && t.n + blocks[b] <= t.cap; i++) take_play(&t, blocks[b]);
+            clap_await_presets(t.s, 1);
             check(t.s->n_loaded == 1, "the host is not told of the mask");
             check_mix(&t, mask, wet_only, 0, 0);
             take_close(&t);
@@ -740,6 +770,7 @@ static void presets_load_mask_and_gains(const char *backend)
             take_play_random(&t, 8000, 300, 1);
             int from = t.n;
             take_play_random(&t, 4000, 300, 2);
+            clap_await_presets(t.s, 1);
             check(t.s->n_loaded == 1 && t.s->n_rescans == 1, "%s: %d loaded, %d rescans", p->symbol, t.s->n_loaded,
                   t.s->n_rescans);
             check_mix(&t, shipped(p->file),
@@ -769,7 +800,7 @@ static void a_preset_that_cannot_be_loaded_is_reported(const char *backend)
         int before = t.s->n_errors;
         check(t.s->presets->from_location(t.s->plugin, bad[i].kind, bad[i].location, bad[i].key) == bad[i].is_asked,
               "preset %zu", i);
-        if (bad[i].is_asked) take_play(&t, 64);
+        if (bad[i].is_asked) clap_await_presets(t.s, before + 1);
         check(t.s->n_errors == before + 1 && t.s->error[0] && t.s->n_loaded == 0, "preset %zu: not reported", i);
     }
     check(strstr(t.s->error, "broken.txt"), "%s", t.s->error);
@@ -840,7 +871,7 @@ static void masks_come_while_blocks_play(const char *backend)
 {
     const char *masks[] = {mask_file("one.wav", 2, 30000, RATE, 15), mask_file("two.wav", 2, 29000, RATE, 16)};
     struct take t = take_open("stereo", 60 * RATE, 64);
-    t.s->render->set(t.s->plugin, MORE_RENDER_REALTIME);
+    clap_set_offline(t.s, false);
     if (!SANITIZED) check(!clap_caught(t.s), "the trap was set before it was asked for");
     for (int i = 0; i < 8; i++) {
         load_file(&t, masks[i % 2]);
@@ -875,10 +906,9 @@ static void process_makes_no_system_call(const char *backend)
 {
     if (SANITIZED) check_skip("a sanitizer makes system calls of its own");
     struct child c = {take_open("stereo", 20000, 64), 200};
-    c.take.s->render->set(c.take.s->plugin, MORE_RENDER_REALTIME);
+    clap_set_offline(c.take.s, false);
     take_play(&c.take, 64);
     for (double end = now_s() + 0.1; now_s() < end; pause_us(1000)) take_play(&c.take, 16); /* the loader is done */
-    trap_let_by(NULL);
     int fate = trap_child(play_many, &c);
     check(fate == 0, "%s", fate == SIGSYS ? "process() made a system call" : "process() ended the child");
     take_close(&c.take);
@@ -920,7 +950,7 @@ static void churn(const char *backend)
             if (what == 3) clap_save(t.s, state, (size_t)random_int(&r, 1, 99));
             if (what == 4) clap_load(t.s, state, strlen(state), (size_t)random_int(&r, 1, 99));
             if (what == 5) set_random(t.s, &r);
-            if (what == 6) t.s->render->set(t.s->plugin, random_int(&r, 0, 1));
+            if (what == 6) clap_set_offline(t.s, random_int(&r, 0, 1));
             if (what == 7) clap_reset(t.s);
             if (what == 8) {
                 clap_deactivate(t.s);
@@ -948,6 +978,7 @@ int main(void)
         TEST(descriptors_are_complete, false),
         TEST(the_factory_refuses_what_it_does_not_have, false),
         TEST(ports_are_those_of_the_variant, false),
+        TEST(masks_are_found_from_where_the_plugin_is, false),
         TEST(every_plugin_plays_its_mask, false),
         TEST(any_block, false),
         TEST(another_rate_or_block_plays_the_same_mask, false),

@@ -484,6 +484,7 @@ static void parameters_are_described(const char *backend)
             check(info[i].id == control_id(BACKEND) || info[i].flags & CLAP_PARAM_IS_AUTOMATABLE, "%s", info[i].name);
             check(!(info[i].flags & CLAP_PARAM_IS_STEPPED) == !!(info[i].flags & CLAP_PARAM_IS_MODULATABLE), "%s",
                   info[i].name);
+            check(!(info[i].flags & CLAP_PARAM_IS_BYPASS) || value == 0, "a new instance is bypassed");
             n_bypasses += info[i].flags & CLAP_PARAM_IS_BYPASS ? 1 : 0;
             for (uint32_t k = 0; k < i; k++) check(info[k].id != info[i].id, "two parameters have one id");
         }
@@ -506,14 +507,15 @@ static void check_texts(struct clap_session *s)
         for (int k = 0; k < 400; k++) {
             char text[64], again[64];
             double x = info.min_value + (info.max_value - info.min_value) * random_int(&r, 0, 9999) / 9999, back, third;
-            if (k < 2) x = k ? info.max_value : info.min_value;
+            if (k < 4) x = (const double[]){info.min_value, info.max_value, info.min_value + 0.04, -0.04}[k];
+            if (x < info.min_value) x = info.min_value;
             if (info.flags & CLAP_PARAM_IS_STEPPED) x = rint(x);
             check(s->params->value_to_text(s->plugin, info.id, x, text, sizeof text) && text[0], "%s", info.name);
             check(s->params->text_to_value(s->plugin, info.id, text, &back), "%s: %s is no value", info.name, text);
             check(fabs(back - x) <= 0.0501 + 1e-6 * fabs(x), "%s: %g is %s, which is %g", info.name, x, text, back);
             check(s->params->value_to_text(s->plugin, info.id, back, again, sizeof again) && !strcmp(text, again),
                   "%s: %s becomes %s", info.name, text, again);
-            check(!strchr(text, ','), "%s", text);
+            check(!strchr(text, ',') && strncmp(text, "-0.0", 4) != 0, "%s", text);
             if (!(info.flags & CLAP_PARAM_IS_STEPPED)) /* without its unit */
                 check((*strpbrk(text, " \302") = '\0', s->params->text_to_value(s->plugin, info.id, text, &third)) &&
                           third == back,
@@ -523,14 +525,9 @@ static void check_texts(struct clap_session *s)
 
 static void texts_and_values_agree(const char *backend)
 {
-    static const char *const locales[] = {"C", "de_DE.UTF-8", "fr_FR.UTF-8"};
     struct clap_session *s = clap_open("stereo", true), *head = clap_open("binaural", true);
-    for (int i = 0; i < 3; i++) {
-        setlocale(LC_ALL, locales[i]); /* where it is installed */
-        check_texts(s);
-        check_texts(head);
-    }
-    setlocale(LC_ALL, "C");
+    check_texts(s);
+    check_texts(head);
     static const struct {
         enum control control;
         const char *text;
@@ -547,6 +544,25 @@ static void texts_and_values_agree(const char *backend)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         check(!s->params->text_to_value(s->plugin, control_id(WET), bad[i], &value), "\"%s\" is %g", bad[i], value);
     clap_close(s), clap_close(head);
+}
+
+static void a_decimal_comma_of_the_host_changes_no_text(const char *backend)
+{
+    static const char state[] = "haloconv plugin 1\nvariant stereo\nwet -7.5\nend\n";
+    char folder[4096], command[9000], text[STATE_BYTES];
+    const char *file = text_file("x.txt", "1");
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(file, '/') - file), file);
+    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >%s 2>&1", folder, file);
+    if (system(command) != 0) check_skip("localedef makes no locale with a decimal comma");
+    setenv("LOCPATH", folder, 1);
+    check(setlocale(LC_ALL, "de_DE.UTF-8") && localeconv()->decimal_point[0] == ',', "no decimal comma");
+    struct clap_session *s = clap_open("stereo", true);
+    check_texts(s);
+    check(clap_load(s, state, strlen(state), STATE_BYTES) && clap_save(s, text, STATE_BYTES), "the state is refused");
+    check(strstr(text, "\nwet -7.5\n"), "%s", text);
+    clap_close(s);
+    setlocale(LC_ALL, "C");
+    unsetenv("LOCPATH");
 }
 
 static void values_are_limited_and_flushed(const char *backend)
@@ -991,6 +1007,7 @@ int main(void)
         TEST(calls_on_a_wrong_thread_are_refused, false),
         TEST(parameters_are_described, false),
         TEST(texts_and_values_agree, false),
+        TEST(a_decimal_comma_of_the_host_changes_no_text, false),
         TEST(values_are_limited_and_flushed, false),
         TEST(states_come_back, false),
         TEST(a_state_plays_while_active_and_before, false),

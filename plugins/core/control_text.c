@@ -11,7 +11,7 @@
 static const char *const units[N_UNITS] = {
     [UNIT_NONE] = "", [UNIT_DEGREE] = "°",     [UNIT_M] = "m",      [UNIT_DB] = "dB",
     [UNIT_MS] = "ms", [UNIT_FRAME] = "frames", [UNIT_PERCENT] = "%"};
-static const char *const switch_labels[] = {"Off", "On"};
+static const char *const switch_labels[] = {"Off", "On", NULL};
 
 /* Returns the labels of a control, or NULL: it has numbers. */
 static const char *const *labels_of(const struct control_spec *c)
@@ -53,7 +53,7 @@ bool control_read(int control, const char *text, double *value)
     const struct control_spec *c = &controls[control];
     const char *const *labels = labels_of(c);
     text += strspn(text, " \t");
-    for (int i = 0; labels && i <= (int)c->max; i++)
+    for (int i = 0; labels && labels[i]; i++)
         if (strcasecmp(text, labels[i]) == 0) return *value = i, true;
     double x;
     const char *end = number_read(text, -INFINITY, INFINITY, &x);

@@ -5,7 +5,8 @@
 #define VARIANT_ROW(symbol, name, n_in, n_out, n_sources, mask) {#symbol, name, n_in, n_out, n_sources, mask},
 const struct variant variants[N_VARIANTS] = {VARIANTS(VARIANT_ROW)};
 
-static const char *const backend_labels[] = {[BACKEND_AUTO] = "Auto", [BACKEND_CPU] = "CPU", [BACKEND_GPU] = "GPU"};
+static const char *const backend_labels[] = {
+    [BACKEND_AUTO] = "Auto", [BACKEND_CPU] = "CPU", [BACKEND_GPU] = "GPU", [N_BACKENDS] = NULL};
 
 /* Azimuth: counter-clockwise from straight ahead. */
 const struct control_spec controls[N_CONTROLS] = {
@@ -13,23 +14,24 @@ const struct control_spec controls[N_CONTROLS] = {
     [ELEVATION] = {"elevation", "Elevation", UNIT_DEGREE, -90, 0, 90, .comment = "Above is positive."},
     [DISTANCE] = {"distance", "Distance", UNIT_M, 0.1f, 1, 20, CONTROL_LOGARITHMIC,
                   .comment = "From 1 to 2 m the level falls by 6 dB."},
-    [DRY] = {"dry", "Dry", UNIT_DB, -90, -90, 12, CONTROL_GAIN},
-    [WET] = {"wet", "Wet", UNIT_DB, -90, 0, 12, CONTROL_GAIN},
-    [GAIN] = {"gain", "Output gain", UNIT_DB, -90, 0, 24, CONTROL_GAIN},
-    [PREDELAY] = {"predelay", "Predelay", UNIT_MS, 0, 0, MAX_PREDELAY_MS},
-    [ENABLED] = {"enabled", "Enabled", UNIT_NONE, 0, 1, 1, CONTROL_TOGGLE},
+    [DRY] = {"dry", "Dry", UNIT_DB, -90, -90, 12, .kind = CONTROL_GAIN},
+    [WET] = {"wet", "Wet", UNIT_DB, -90, 0, 12, .kind = CONTROL_GAIN},
+    [GAIN] = {"gain", "Output gain", UNIT_DB, -90, 0, 24, .kind = CONTROL_GAIN},
+    [PREDELAY] = {"predelay", "Predelay", UNIT_MS, 0, 0, .max = MAX_PREDELAY_MS},
+    [ENABLED] = {"enabled", "Enabled", UNIT_NONE, 0, 1, 1, .kind = CONTROL_TOGGLE},
     [BACKEND] = {"backend", "Backend", UNIT_NONE, 0, 0, N_BACKENDS - 1, CONTROL_CHOICE, CONTROL_EXPENSIVE,
                  .labels = backend_labels},
-    [FREEWHEEL] = {"freewheel", "Freewheel", UNIT_NONE, 0, 0, 1, CONTROL_TOGGLE, CONTROL_HIDDEN},
-    [LATENCY] = {"latency", "Latency", UNIT_FRAME, 0, 0, 8192, CONTROL_INTEGER, CONTROL_OUTPUT | CONTROL_HIDDEN},
+    [FREEWHEEL] = {"freewheel", "Freewheel", UNIT_NONE, 0, 0, 1, CONTROL_TOGGLE, .flags = CONTROL_HIDDEN},
+    [LATENCY] = {"latency", "Latency", UNIT_FRAME, 0, 0, 8192, CONTROL_INTEGER,
+                 .flags = CONTROL_OUTPUT | CONTROL_HIDDEN},
     [LOAD] = {"load", "Load", UNIT_PERCENT, 0, 0, 1000, CONTROL_NUMBER, CONTROL_OUTPUT,
-              "Time for a block, in percent of its duration."},
+              .comment = "Time for a block, in percent of its duration."},
     [LATE] = {"late", "Late blocks", UNIT_NONE, 0, 0, 1e9f, CONTROL_INTEGER, CONTROL_OUTPUT,
-              "Blocks that the GPU finished late: silent or tailless."},
+              .comment = "Blocks that the GPU finished late: silent or tailless."},
     [LOST] = {"lost", "Lost blocks", UNIT_NONE, 0, 0, 1e9f, CONTROL_INTEGER, CONTROL_OUTPUT,
-              "Blocks not convolved, because the GPU is lost."},
+              .comment = "Blocks not convolved, because the GPU is lost."},
     [OVERRUNS] = {"overruns", "Overruns", UNIT_NONE, 0, 0, 1e9f, CONTROL_INTEGER, CONTROL_OUTPUT,
-                  "Calls that took longer than their frames last."},
+                  .comment = "Calls that took longer than their frames last."},
 };
 
 const struct plugin_preset plugin_presets[N_PRESETS] = {

@@ -83,7 +83,7 @@ struct control_spec {
     enum control_kind kind;
     unsigned flags;              /* enum control_flag                                                               */
     const char *comment;         /* NULL: the name says it                                                          */
-    const char *const *labels;   /* of a choice, max + 1 of them                                                    */
+    const char *const *labels;   /* of a choice, max + 1 of them and NULL                                           */
 };
 extern const struct control_spec controls[N_CONTROLS];
 

@@ -364,7 +364,7 @@ uint32_t core_tail(const struct core *c)
 bool core_is_quiet(const struct core *c)
 {
     /* Knobs and masks fade; the engine's partitions end later than the response. */
-    return c->quiet > core_tail(c) + (uint64_t)(2 * FADE_MS * c->rate / 1000) + 2 * MAX_USUAL_BLOCK;
+    return c->quiet > core_tail(c) + 2 * ((uint64_t)c->rate * FADE_MS / 1000 + MAX_USUAL_BLOCK);
 }
 
 /* ---- setup -------------------------------------------------------------------------------------- */

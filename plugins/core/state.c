@@ -60,12 +60,13 @@ size_t core_save(struct core *core, char text[CORE_STATE_BYTES])
 
 /* ---- read --------------------------------------------------------------------------------------- */
 
-/* Returns the byte of two hexadecimal digits; 0: they are not, or mean a final 0. */
-static char hexadecimal(const char *at)
+/* Returns the byte of x and two hexadecimal digits; 0: the text has another form. */
+static char hexadecimal(const char *text)
 {
-    char digits[] = {at[0], at[0] ? at[1] : '\0', '\0'};
-    return isxdigit((unsigned char)digits[0]) && isxdigit((unsigned char)digits[1]) ? (char)strtol(digits, NULL, 16)
-                                                                                    : '\0';
+    char digits[4];
+    snprintf(digits, sizeof digits, "%s", text);
+    bool is_byte = digits[0] == 'x' && isxdigit((unsigned char)digits[1]) && isxdigit((unsigned char)digits[2]);
+    return (char)(is_byte ? strtol(digits + 1, NULL, 16) : 0);
 }
 
 /* false: the path is empty or too long, or has another escape. */
@@ -74,7 +75,8 @@ static bool read_path(const char *text, char *path, size_t cap)
     size_t n = 0;
     for (; *text && n + 1 < cap; n++) {
         bool is_escape = *text == '\\';
-        path[n] = !is_escape ? *text : text[1] == 'x' ? hexadecimal(text + 2) : '\0';
+        path[n] = *text;
+        if (is_escape) path[n] = hexadecimal(text + 1);
         if (!path[n]) return false;
         text += is_escape ? 4 : 1;
     }

@@ -22,7 +22,7 @@ static const char *features[N_KINDS][5] = {
 #define DESCRIPTOR(symbol, label, n_in, n_out, n_sources, mask)                                                        \
     {.clap_version = CLAP_VERSION_INIT,                                                                                \
      .id = "haloconv." #symbol,                                                                                        \
-     .name = label,                                                                                                    \
+     .name = (label),                                                                                                  \
      .vendor = "haloconv",                                                                                             \
      .url = "",                                                                                                        \
      .manual_url = "",                                                                                                 \

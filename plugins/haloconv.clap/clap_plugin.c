@@ -188,10 +188,9 @@ static bool CLAP_ABI init(const clap_plugin_t *plugin)
 static void CLAP_ABI deactivate(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
-    if (!f->pieces || !face_is_on_main(f, "deactivate")) return;
+    if (!f->is_active || !face_is_on_main(f, "deactivate")) return;
     core_deactivate(f->core);
-    free(f->pieces);
-    f->pieces = NULL;
+    f->is_active = false;
 }
 
 static void CLAP_ABI destroy(const clap_plugin_t *plugin)
@@ -205,25 +204,21 @@ static void CLAP_ABI destroy(const clap_plugin_t *plugin)
 static bool CLAP_ABI activate(const clap_plugin_t *plugin, double rate, uint32_t min_frames, uint32_t max_frames)
 {
     struct face *f = face_of(plugin);
-    const struct variant *v = core_variant(f->core);
-    char why[400] = "no memory; close other plugins or programs";
-    if (f->pieces || !face_is_on_main(f, "activate")) return false;
+    char why[400];
+    if (f->is_active || !face_is_on_main(f, "activate")) return false;
     if (!(rate >= 1 && rate <= 1 << 24) || min_frames > max_frames || max_frames < 1) return false;
-    f->pieces = calloc((size_t)(v->n_in + v->n_out), sizeof *f->pieces);
     int block = max_frames < MAX_BLOCK ? (int)max_frames : MAX_BLOCK;
-    if (!f->pieces || !core_open(f->core, (int)lrint(rate), block, why, sizeof why)) {
+    if (!core_open(f->core, (int)lrint(rate), block, why, sizeof why)) {
         report(f, HC_LIVE_ERROR, why);
-        free(f->pieces);
-        f->pieces = NULL;
         return false;
     }
     core_activate(f->core);
-    return true;
+    return f->is_active = true;
 }
 
 static bool CLAP_ABI start_processing(const clap_plugin_t *plugin)
 {
-    return face_of(plugin)->pieces != NULL;
+    return face_of(plugin)->is_active;
 }
 
 static void CLAP_ABI stop_processing(const clap_plugin_t *plugin)
@@ -233,19 +228,22 @@ static void CLAP_ABI stop_processing(const clap_plugin_t *plugin)
 
 static void CLAP_ABI reset(const clap_plugin_t *plugin)
 {
-    if (face_of(plugin)->pieces) core_reset(face_of(plugin)->core);
+    if (face_of(plugin)->is_active) core_reset(face_of(plugin)->core);
 }
 
 const clap_plugin_t *face_create(const clap_plugin_descriptor_t *descriptor, const struct variant *variant,
                                  const char *folder, const clap_host_t *host)
 {
     struct face *f = calloc(1, sizeof *f);
-    struct core *core = f ? core_new(variant, folder, &(struct core_host){f, CORE_LOADER, report, changed}) : NULL;
-    if (!core) {
+    if (!f) return NULL;
+    f->core = core_new(variant, folder, &(struct core_host){f, CORE_LOADER, report, changed});
+    f->pieces = calloc((size_t)variant->n_in + (size_t)variant->n_out, sizeof *f->pieces);
+    if (!f->core || !f->pieces) {
+        core_free(f->core);
+        free(f->pieces);
         free(f);
         return NULL;
     }
-    f->core = core;
     f->host = host;
     f->plugin = (clap_plugin_t){.desc = descriptor,
                                 .plugin_data = f,

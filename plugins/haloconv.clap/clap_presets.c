@@ -59,7 +59,7 @@ static bool CLAP_ABI from_location(const clap_plugin_t *plugin, uint32_t kind, c
     if (kind == MORE_LOCATION_FILE) {
         if (!location || strlen(location) >= CORE_PATH_BYTES) return refuse(f, 0, "the path is missing or too long");
         if (access(location, R_OK) != 0) return refuse(f, errno, "the file cannot be read; check its path and rights");
-        strcpy(f->preset_path, location);
+        snprintf(f->preset_path, sizeof f->preset_path, "%s", location);
         core_choose_mask(f->core, location);
     } else {
         const struct plugin_preset *preset = kind == MORE_LOCATION_PLUGIN ? find(f, key) : NULL;

@@ -41,7 +41,7 @@ clap_process_status face_process(const clap_plugin_t *plugin, const clap_process
 {
     struct face *f = face_of(plugin);
     const struct variant *v = core_variant(f->core);
-    if (!p || !f->pieces || p->frames_count > INT32_MAX) return CLAP_PROCESS_ERROR;
+    if (!p || !f->is_active || p->frames_count > INT32_MAX) return CLAP_PROCESS_ERROR;
     if (p->frames_count > 0 && (!is_complete(p->audio_inputs, p->audio_inputs_count, v->n_in) ||
                                 !is_complete(p->audio_outputs, p->audio_outputs_count, v->n_out)))
         return CLAP_PROCESS_ERROR;

@@ -21,8 +21,9 @@ struct face {
     const struct more_host_tail *tail;
     const struct more_host_preset_load *presets;
 
+    bool is_active;              /* main thread; others read it between activate and deactivate */
     uint32_t reported_tail;      /* audio */
-    float (*pieces)[PIECE];      /* [n_in + n_out]; from activate to deactivate; audio */
+    float (*pieces)[PIECE];      /* [n_in + n_out]; audio */
     atomic_bool is_reported;     /* on_main_thread is called; it reads the status */
 
     /* main thread: the preset or file that was asked for last; preset_path: its mask, "" = it is answered */

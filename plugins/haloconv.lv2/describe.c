@@ -165,7 +165,7 @@ static void write_port_properties(FILE *file, int c)
         if (all[i].holds) listed(file, &n, "lv2:portProperty", all[i].name);
     if (designations[c]) property(file, "lv2:designation %s", designations[c]);
     n = 0;
-    for (int i = 0; p->labels && i <= (int)p->max; i++) {
+    for (int i = 0; p->labels && p->labels[i]; i++) {
         char point[80];
         snprintf(point, sizeof point, "[ rdfs:label \"%s\" ; rdf:value %d ]", p->labels[i], i);
         listed(file, &n, "lv2:scalePoint", point);

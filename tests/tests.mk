@@ -90,7 +90,7 @@ run-kernel-test: $(if $(HAVE_CUDA),all $(BUILD)/haloconv-ladder $(addprefix $(BU
 	@$(TEST_ENV) tests/run $(BUILD)/tests/refusals_test $(BUILD)/tests/ladder_test $(wildcard tests/cuda/test_*.py) \
 	  tests/host/test_program.py::test_devices
 # ThreadSanitizer over storms of changes, and files. It has a build folder of its own.
-RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_mask portaudio_other_block
+RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_mask portaudio_other_block clap_swap_during_a_longer_mask
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          parallel_copy_test:blocks_arrive_whole tail_levels_cost_test:threads_catch_up_to_the_same_frames \
          wakeup_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
@@ -98,6 +98,7 @@ RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_s
          hybrid_test:a_swap_waits_for_a_late_device api_test:info_during_mask_make \
          steer_test:a_storm_of_steering_keeps_the_audio_whole \
          hybrid_scene_test:a_bank_lives_until_a_late_device_is_done_with_it \
+         $(if $(CLAP),clap_test:masks_come_while_blocks_play) \
          $(if $(and $(BUNDLE),$(PROGRAM)),live_scenarios_test:$(subst $(space),$(comma),$(RACING)))
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms

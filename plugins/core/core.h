@@ -105,8 +105,8 @@ bool core_work(struct core *core);
  * true if the worker loads it. [setup] */
 bool core_restore_mask(struct core *core, const char *path);
 
-/* Asks for a mask that a user chose: if it cannot be loaded, the present one goes on. core_activate loads it, or, while
- * active, the worker. false: as core_request_mask. [setup] */
+/* Asks for a mask that a user chose. While active the worker loads it, and if it cannot be loaded, the present one goes
+ * on; else it is restored as the mask of the session. false: as core_request_mask. [setup] */
 bool core_choose_mask(struct core *core, const char *path);
 
 /* Loads a mask of the session at once. No core_process may run. [setup] */

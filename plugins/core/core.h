@@ -80,7 +80,8 @@ float core_get(const struct core *core, int control);
  * asked for come first. [rt] */
 void core_set_offline(struct core *core, bool offline);
 
-/* Applies the controls, then convolves n frames as hc_live_process does; n = 0: only the controls. [rt], one thread at a time; while offline it may wait */
+/* Applies the controls, then convolves n frames as hc_live_process does; n = 0: only the controls. [rt], one thread at
+ * a time; while offline it may wait */
 void core_process(struct core *core, const float *const *in, float *const *out, int n);
 
 /* Returns the frames for which the output goes on after the input has ended. [rt] */
@@ -91,8 +92,8 @@ bool core_is_quiet(const struct core *core);
 
 /* ---- masks ---- */
 
-/* Asks for a mask, which the worker loads. false: the path is too long, or the core has no worker. [rt], but it wakes the
- * core's own loader by a system call */
+/* Asks for a mask, which the worker loads. false: the path is too long, or the core has no worker. [rt], but it wakes
+ * the core's own loader by a system call */
 bool core_request_mask(struct core *core, const char *path, size_t length);
 
 /* Has the worker something to do? [rt] */
@@ -101,8 +102,8 @@ bool core_has_work(const struct core *core);
 /* Loads what was asked for. Returns true if a mask was asked for since the last call. [setup] */
 bool core_work(struct core *core);
 
-/* Makes `path` the mask of the session, as a state has it: core_activate loads it, or, while active, the worker. Returns
- * true if the worker loads it. [setup] */
+/* Makes `path` the mask of the session, as a state has it: core_activate loads it, or, while active, the worker.
+ * Returns true if the worker loads it. [setup] */
 bool core_restore_mask(struct core *core, const char *path);
 
 /* Asks for a mask that a user chose. While active the worker loads it, and if it cannot be loaded, the present one goes

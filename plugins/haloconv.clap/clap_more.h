@@ -1,5 +1,5 @@
-/* clap_more - extensions of CLAP that the headers of Debian 12 (dpf-source, CLAP 1.1.1) lack, in names of our own: other
- * headers have them. Every struct is CLAP's, field by field; behind each, the version that defines it.
+/* clap_more - extensions of CLAP that the headers of Debian 12 (dpf-source, CLAP 1.1.1) lack, in names of our own:
+ * other headers have them. Every struct is CLAP's, field by field; behind each, the version that defines it.
  */
 #ifndef CLAP_MORE_H
 #define CLAP_MORE_H

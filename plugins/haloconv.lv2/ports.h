@@ -1,5 +1,5 @@
-/* ports - what the LV2 plugins add to the tables of plugins/core/controls.h. describe.c writes the Turtle for hosts from
- * them, and plugin.c, the code that hosts load, uses them.
+/* ports - what the LV2 plugins add to the tables of plugins/core/controls.h. describe.c writes the Turtle for hosts
+ * from them, and plugin.c, the code that hosts load, uses them.
  *
  * Order of a plugin's ports: audio in, audio out, the controls that the plugin has, messages in, messages out.
  */

@@ -46,7 +46,7 @@ void clap_set_offline(struct clap_session *s, bool is_offline);
 void clap_set(struct clap_session *s, enum control control, double value, uint32_t frame);
 void clap_modulate(struct clap_session *s, enum control control, double amount, uint32_t frame);
 void clap_send(struct clap_session *s, const clap_event_header_t *event);
-const clap_input_events_t *clap_events(struct clap_session *s);  /* these events; the next call of clap_set begins anew */
+const clap_input_events_t *clap_events(struct clap_session *s);  /* these; the next clap_set begins anew */
 
 /* A block with these events, on the audio thread; then on_main_thread, if the plugin asked for it. */
 clap_process_status clap_play(struct clap_session *s, float *const *in, float *const *out, uint32_t n);

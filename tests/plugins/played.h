@@ -22,7 +22,7 @@ static const struct mix wet_only = {0, 1, 0};
  * counts as silence. */
 void check_played(const struct played *played, const char *path, struct mix mix, int origin, int first, int last);
 
-/* Writes a mask of decaying noise, or a text, in a folder of ours. The path is the caller's until the next but three. */
+/* Writes a mask of decaying noise, or a text, in a folder of ours. The path is valid until the fourth call after it. */
 const char *mask_file(const char *name, int n_channels, int n_frames, int rate, uint64_t seed);
 const char *text_file(const char *name, const char *text);
 

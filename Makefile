@@ -87,7 +87,7 @@ ifeq ($(WITH_CLAP)$(HAVE_CLAP),1)
 $(error WITH_CLAP=1, but there are no headers of CLAP, in a package clap or in $(DPF); make setup-build installs dpf-source)
 endif
 FOUND += CLAP=$(or $(HAVE_CLAP),no)
-CLAP_FLAGS := $(if $(HAVE_CLAP),-DHC_WITH_CLAP $(if $(call pkg_version,clap),$(shell $(PKG_CONFIG) --cflags clap),-isystem $(DPF)))
+CLAP_FLAGS := $(if $(HAVE_CLAP),$(if $(call pkg_version,clap),$(shell $(PKG_CONFIG) --cflags clap),-isystem $(DPF)))
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(and $(NVCC),$(CUDA_ARCHS)),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
 $(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set NVCC)
@@ -132,7 +132,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
-PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 MPI
+PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 CLAP MPI
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \
             $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
 LIB_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) $(if $(HAVE_YAML),yaml-0.1) \

@@ -429,6 +429,7 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     char path[CORE_PATH_BYTES];
     hc_live *live;
     if (hc_live_open(&config, &live, why, cap) != HC_OK) return false;
+    if (c->has_loader && c->live) finish_work(c); /* a mask that was asked for stays, too */
     core_get_mask(c, path);
     pthread_mutex_lock(&c->working); /* the loader uses `live` under it */
     hc_live_close(c->live);

@@ -1,0 +1,58 @@
+/* face - an instance of a CLAP plugin: the plugin core, and what the host offers. */
+#ifndef CLAP_FACE_H
+#define CLAP_FACE_H
+
+#include "clap_more.h"
+#include "plugins/core/core.h"
+
+#include <clap/ext/params.h>
+#include <clap/ext/thread-check.h>
+#include <stdatomic.h>
+
+enum { PIECE = 256 }; /* frames that are converted from and to 64 bits at once */
+
+struct face {
+    clap_plugin_t plugin;
+    const clap_host_t *host;
+    struct core *core;
+    const clap_host_thread_check_t *threads; /* of the host, like the following: NULL: it has none */
+    const clap_host_params_t *params;
+    const struct more_host_log *log;
+    const struct more_host_tail *tail;
+    const struct more_host_preset_load *presets;
+
+    bool is_active;              /* main thread; others read it between activate and deactivate */
+    uint32_t reported_tail;      /* audio */
+    float (*pieces)[PIECE];      /* [n_in + n_out]; audio */
+    atomic_bool is_reported;     /* on_main_thread is called; it reads the status */
+
+    /* main thread: the preset or file that was asked for last; preset_path: its mask, "" = it is answered */
+    uint32_t preset_kind;
+    char preset_location[CORE_PATH_BYTES], preset_key[32], preset_path[CORE_PATH_BYTES];
+};
+
+/* false, and a line in the host's log, if the host says that this is not its main thread. */
+bool face_is_on_main(const struct face *face, const char *call);
+
+static inline struct face *face_of(const clap_plugin_t *plugin)
+{
+    return plugin->plugin_data;
+}
+
+/* clap_params.c */
+extern const clap_plugin_params_t face_params;
+void face_apply_event(struct face *face, const clap_event_header_t *event); /* audio, or main while inactive */
+
+/* clap_process.c: audio */
+clap_process_status face_process(const clap_plugin_t *plugin, const clap_process_t *process);
+
+/* clap_presets.c: main thread */
+extern const struct more_preset_load face_preset_load;
+extern const struct more_preset_discovery face_preset_discovery;
+void face_answer_preset(struct face *face); /* reports the end of a load to the host */
+
+/* clap_plugin.c: any thread */
+const clap_plugin_t *face_create(const clap_plugin_descriptor_t *descriptor, const struct variant *variant,
+                                 const char *folder, const clap_host_t *host);
+
+#endif

@@ -70,6 +70,7 @@ $(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
 $(eval $(call find,ARCHIVE,libarchive))
 $(eval $(call find,CAIRO,cairo))
+$(eval $(call find,X11,x11))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
 $(eval $(call find,ALSA,alsa))
@@ -79,6 +80,9 @@ $(eval $(call find,MPI,ompi-c))
 # libarchive's readers of other formats load twelve libraries; a static one leaves them out.
 ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libarchive)/libarchive.a),\
                  $(shell $(PKG_CONFIG) --libs libarchive)))
+# The plugins' window needs pugl's sources, too (plugins/window/window.mk).
+PUGL ?= /usr/share/dpf/dgl/src/pugl-upstream
+WINDOW := $(if $(and $(HAVE_CAIRO),$(HAVE_X11),$(wildcard $(PUGL)/src/x11_cairo.c)),$(BUILD)/libhaloconv_window.a)
 NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(and $(NVCC),$(CUDA_ARCHS)),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
@@ -106,6 +110,7 @@ haloconv $(VERSION)
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
   tar files   $(if $(HAVE_ARCHIVE),libarchive $(HAVE_ARCHIVE),no)
   plots       SVG$(if $(HAVE_CAIRO), and PNG (Cairo $(HAVE_CAIRO)), (no Cairo for PNG))
+  window      $(if $(WINDOW),pugl on X11 $(HAVE_X11),no (the plugins' window needs Cairo, X11 and pugl's sources))
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
@@ -201,7 +206,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross deb)
         ladder rung run-rung check deb
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
-     $(BUNDLE:%=%/manifest.ttl)
+     $(BUNDLE:%=%/manifest.ttl) $(WINDOW)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
@@ -348,7 +353,7 @@ run-demo: all impulses
 	  'more masks beside them.'
 
 # ---- tests, emulated GPU, ladder, packages ---------------------------------------------------------------------------
-include tests/cuda/emulator.mk kernels/ladder/ladder.mk tests/tests.mk packaging/packaging.mk
+include tests/cuda/emulator.mk kernels/ladder/ladder.mk plugins/window/window.mk tests/tests.mk packaging/packaging.mk
 
 clean:
 	rm -rf build

@@ -253,6 +253,7 @@ ARROWS = {
     "host/batch": {"host": ANY, "host/files": ANY, "host/moving": ANY,
                    "host/acoustics": ["host/acoustics/acoustics.h"]},
     "host/bench": {"host": ANY},
+    "plugins/window": {"host/acoustics": ["host/acoustics/acoustics.h", "host/acoustics/decay.h"]},
 }
 
 

@@ -82,7 +82,7 @@ ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell $(PKG_CONFIG) --vari
                  $(shell $(PKG_CONFIG) --libs libarchive)))
 # The plugins' window needs pugl's sources, too (plugins/window/window.mk).
 PUGL ?= /usr/share/dpf/dgl/src/pugl-upstream
-WINDOW := $(if $(and $(HAVE_CAIRO),$(HAVE_X11),$(wildcard $(PUGL)/src/x11_cairo.c)),$(BUILD)/libhaloconv_window.a)
+WINDOW := $(if $(and $(HAVE_CAIRO),$(HAVE_X11),$(wildcard $(PUGL)/src/x11_stub.c)),$(BUILD)/libhaloconv_window.a)
 NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(and $(NVCC),$(CUDA_ARCHS)),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)

@@ -276,7 +276,7 @@ $(BUILD)/tests/capacity_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_g
 $(BUILD)/tests/two_copies_test: $(BUILD)/libhaloconv.so
 $(BUILD)/tests/window_test.o: private ALL_CFLAGS += $(WINDOW_FLAGS)
 $(BUILD)/tests/window_test: $(WINDOW)
-$(BUILD)/tests/window_test: TEST_LIBS = $(WINDOW) $(BUILD)/libhaloconv.a $(WINDOW_LIBS) $(call pkg,--libs,xtst)
+$(BUILD)/tests/window_test: TEST_LIBS = $(WINDOW) $(BUILD)/libhaloconv.a $(WINDOW_LIBS) $(call pkg,--libs,xtst fontconfig)
 $(BUILD)/tests/no_memory_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
                                              posix_memalign fft_get)
 # For this program a RIFF file ends after 1 MB.

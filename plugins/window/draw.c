@@ -288,8 +288,8 @@ static void draw_time_axis(const struct canvas *c, struct rect r, double seconds
 {
     const double step = axis_step(seconds, r.w / (int)(70 * c->scale) + 1);
     set_font(c, small, false);
-    for (double t = step; t < seconds * 0.97; t += step) {
-        const double x = floor(r.x + r.w * t / seconds) + 0.5;
+    for (int i = 1; i * step < seconds * 0.97; i++) {
+        const double t = i * step, x = floor(r.x + r.w * t / seconds) + 0.5;
         char text[24];
         use(c, raised);
         cairo_set_line_width(c->cr, 1);

@@ -10,8 +10,9 @@ enum { VERSION = 5, MAX_TYPES = 256, MAX_TEXT = 1 << 18 /* units of 4 bytes */ }
 
 #define ATOMS(A)                                                                                                       \
     A(XdndAware)                                                                                                       \
-    A(XdndEnter) A(XdndPosition) A(XdndStatus) A(XdndLeave) A(XdndDrop) A(XdndFinished) A(XdndSelection)               \
-        A(XdndActionCopy) A(XdndTypeList)
+    A(XdndEnter)                                                                                                       \
+    A(XdndPosition)                                                                                                    \
+    A(XdndStatus) A(XdndLeave) A(XdndDrop) A(XdndFinished) A(XdndSelection) A(XdndActionCopy) A(XdndTypeList)
 #define ATOM_ENUM(name) name,
 #define ATOM_NAME(name) #name,
 enum { ATOMS(ATOM_ENUM) URI_LIST, PROPERTY, N_ATOMS };

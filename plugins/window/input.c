@@ -58,7 +58,7 @@ static void toggle(struct window *w, int i)
 static void focus(struct window *w, int part)
 {
     if (w->focus == part) return;
-    if (w->focus != NO_PART) window_changed(w, w->focus);
+    window_changed(w, w->focus);
     w->focus = part;
     w->typing = false;
     window_changed(w, part);
@@ -164,7 +164,7 @@ void input_press(struct window *w, double x, double y, PuglMods mods, double tim
     w->last_part = part;
     w->last_press = time;
     w->press_x = x, w->press_y = y;
-    if (w->shows_focus && w->focus != NO_PART) window_changed(w, w->focus);
+    if (w->shows_focus) window_changed(w, w->focus);
     w->shows_focus = false;
     focus(w, part < PART_PICTURE ? part : NO_PART);
     if (part == PART_LIST) press_row(w, y, is_double);
@@ -193,8 +193,8 @@ void input_motion(struct window *w, double x, double y, PuglMods mods)
     } else {
         const int part = layout_part_at(w, x, y);
         if (part == w->hover) return;
-        if (w->hover != NO_PART) window_changed(w, w->hover);
-        if (part != NO_PART) window_changed(w, part);
+        window_changed(w, w->hover);
+        window_changed(w, part);
         w->hover = part;
     }
 }
@@ -211,7 +211,7 @@ void input_release(struct window *w)
 
 void input_leave(struct window *w)
 {
-    if (w->hover != NO_PART) window_changed(w, w->hover);
+    window_changed(w, w->hover);
     w->hover = NO_PART;
 }
 
@@ -301,7 +301,7 @@ void input_key(struct window *w, uint32_t key, PuglMods mods)
     const double size = mods & PUGL_MOD_SHIFT ? fine : 1;
     if (mods & (PUGL_MOD_CTRL | PUGL_MOD_ALT | PUGL_MOD_SUPER)) return; /* the host's */
     w->shows_focus = true;
-    if (w->focus != NO_PART) window_changed(w, w->focus);
+    window_changed(w, w->focus);
     if (w->typing) {
         key_while_typing(w, key);
         if (key != '\t') return;
@@ -327,7 +327,7 @@ void input_text(struct window *w, const char *text)
     if (!part_is_control(w->focus) || control_of(w, w->focus)->kind != WINDOW_KNOB) return;
     if ((unsigned char)text[0] < ' ' || text[0] == 0x7f) return;
     if (!w->typing && strchr("0123456789+-.", text[0])) begin_typing(w);
-    const size_t length = strlen(w->typed);
-    if (w->typing && length + strlen(text) < sizeof w->typed) strcat(w->typed, text);
+    const size_t length = strlen(w->typed), more = strlen(text);
+    if (w->typing && length + more < sizeof w->typed) memcpy(w->typed + length, text, more + 1);
     window_changed(w, w->focus);
 }

@@ -5,6 +5,7 @@
 #include "responses.h"
 #include "window.h"
 
+#include <X11/Xlib.h>
 #include <cairo.h>
 #include <pugl/pugl.h>
 
@@ -46,6 +47,8 @@ struct window {
     const struct window_model *model;
     PuglWorld *world;
     PuglView *view;
+    Visual *visual;                /* of the X11 window                                                           */
+    int depth;
     struct drop *drop;
     struct responses *responses;
     bool is_gone, is_closed;
@@ -123,7 +126,7 @@ void browser_close(struct window *window);
 void draw_window(cairo_t *cr, const struct window *window, struct rect clip);
 
 /* window.c */
-void window_changed(struct window *window, int part); /* the part is drawn anew; N_PARTS: all parts */
+void window_changed(struct window *window, int part); /* the part is drawn anew; N_PARTS: all; NO_PART: none */
 
 static inline bool part_is_control(int part)
 {

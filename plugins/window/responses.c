@@ -60,9 +60,9 @@ static void list_entry(struct listing *listing, const char *name, bool has_banks
         if (!more) return;
         listing->entries = more;
     }
-    struct entry *entry = &listing->entries[listing->n];
-    *entry = (struct entry){strdup(name), S_ISDIR(is.st_mode)};
-    listing->n += entry->name != NULL;
+    struct entry *entry = &listing->entries[listing->n++];
+    (void)snprintf(entry->name, sizeof entry->name, "%s", name);
+    entry->is_folder = S_ISDIR(is.st_mode);
 }
 
 static struct listing *list(const char *folder, bool has_banks)
@@ -84,7 +84,6 @@ static struct listing *list(const char *folder, bool has_banks)
 
 void listing_free(struct listing *listing)
 {
-    for (int i = 0; listing && i < listing->n; i++) free(listing->entries[i].name);
     if (listing) free(listing->entries);
     free(listing);
 }
@@ -208,14 +207,13 @@ static void draw_routes(struct preview *preview, const hc_responses *responses)
     const int n = responses->n_frames, n_drawn = responses->n_routes < MAX_DRAWN ? responses->n_routes : MAX_DRAWN;
     float *padded[MAX_DRAWN] = {NULL};
     int ready = 0;
-    while (ready < n_drawn && (padded[ready] = calloc(n > 0 ? n : 1, sizeof(float)))) {
+    for (; ready < n_drawn && (padded[ready] = calloc(n > 0 ? n : 1, sizeof(float))); ready++) {
         const hc_route *route = &responses->routes[ready];
         for (int i = 0; i < route->n_taps && route->delay + i < n; i++)
             padded[ready][route->delay + i] = route->gain * route->taps[i];
-        ready++;
     }
     if (ready > 0 && n > 0) draw_responses(preview, (const float *const *)padded, ready, n, responses->rate);
-    while (ready > 0) free(padded[--ready]);
+    for (int i = 0; i < MAX_DRAWN; i++) free(padded[i]);
 }
 
 static void read_mask(struct preview *preview)

@@ -11,7 +11,7 @@ struct listing {
     char error[300];               /* "": read                                                                    */
     int n;
     struct entry {
-        char *name;
+        char name[256];
         bool is_folder;
     } *entries;                    /* [n], folders first, then by name                                            */
 };

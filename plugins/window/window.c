@@ -4,7 +4,7 @@
 #include <X11/Xlib.h>
 #include <X11/Xutil.h>
 #include <math.h>
-#include <pugl/cairo.h>
+#include <pugl/stub.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +83,7 @@ static struct rect joined(struct rect a, struct rect b)
 
 void window_changed(struct window *w, int part)
 {
+    if (part == NO_PART) return;
     w->changed = joined(w->changed, part == N_PARTS ? (struct rect){0, 0, w->width, w->height} : w->part[part]);
 }
 
@@ -97,7 +98,7 @@ static bool meter_moves(struct meter *meter, float peak, double seconds)
 
 static bool masks_differ(const struct window_state *a, const struct window_state *b)
 {
-    return a->side != b->side || memcmp(a->gain_db, b->gain_db, sizeof a->gain_db) != 0 ||
+    return a->side != b->side || a->gain_db[0] != b->gain_db[0] || a->gain_db[1] != b->gain_db[1] ||
            strcmp(a->mask[0], b->mask[0]) != 0 || strcmp(a->mask[1], b->mask[1]) != 0;
 }
 
@@ -149,6 +150,55 @@ static void refresh(struct window *w)
 
 /* ---- events ------------------------------------------------------------------------------------------------------ */
 
+/* The value of 8 bits, in the bits of a mask. */
+static unsigned long in_mask(unsigned value, unsigned long mask)
+{
+    const unsigned long lowest = mask & (~mask + 1), largest = lowest ? mask / lowest : 0;
+    return (value * largest + 127) / 255 * lowest;
+}
+
+/* Copies the picture to the window. An X server with another format than that of Cairo gets a converted one. */
+static void put_image(struct window *w, cairo_surface_t *image, struct rect r)
+{
+    const int one = 1, stride = cairo_image_surface_get_stride(image);
+    uint32_t *pixels = (uint32_t *)(void *)cairo_image_surface_get_data(image);
+    XImage *to = XCreateImage(display_of(w), w->visual, (unsigned)w->depth, ZPixmap, 0, NULL, (unsigned)r.w,
+                              (unsigned)r.h, 32, 0);
+    if (!to) return;
+    to->byte_order = *(const char *)&one ? LSBFirst : MSBFirst; /* Xlib swaps the bytes for another server */
+    const bool is_same =
+        to->bits_per_pixel == 32 && to->red_mask == 0xff0000 && to->green_mask == 0xff00 && to->blue_mask == 0xff;
+    to->data = is_same ? (char *)pixels : malloc((size_t)to->bytes_per_line * r.h);
+    if (is_same) to->bytes_per_line = stride;
+    for (int y = 0; y < r.h && !is_same && to->data; y++)
+        for (int x = 0; x < r.w; x++) {
+            const uint32_t pixel = pixels[(size_t)y * (stride / 4) + x];
+            XPutPixel(to, x, y,
+                      in_mask(pixel >> 16 & 255, to->red_mask) | in_mask(pixel >> 8 & 255, to->green_mask) |
+                          in_mask(pixel & 255, to->blue_mask));
+        }
+    GC gc = XCreateGC(display_of(w), window_id(w), 0, NULL);
+    if (to->data) XPutImage(display_of(w), window_id(w), gc, to, 0, 0, r.x, r.y, (unsigned)r.w, (unsigned)r.h);
+    XFreeGC(display_of(w), gc);
+    if (is_same) to->data = NULL; /* Cairo's */
+    XDestroyImage(to);
+}
+
+/* Draws into memory: Cairo 1.16 does not free all that it keeps for a connection to an X server. */
+static void expose(struct window *w, struct rect r)
+{
+    cairo_surface_t *image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, r.w, r.h);
+    cairo_t *cr = cairo_create(image);
+    w->drawn = r;
+    w->n_drawn++;
+    cairo_translate(cr, -r.x, -r.y);
+    draw_window(cr, w, r);
+    cairo_surface_flush(image);
+    if (cairo_status(cr) == CAIRO_STATUS_SUCCESS) put_image(w, image, r);
+    cairo_destroy(cr);
+    cairo_surface_destroy(image);
+}
+
 static PuglStatus on_event(PuglView *view, const PuglEvent *event)
 {
     struct window *w = puglGetHandle(view);
@@ -164,9 +214,7 @@ static PuglStatus on_event(PuglView *view, const PuglEvent *event)
         refresh(w);
         break;
     case PUGL_EXPOSE:
-        w->drawn = (struct rect){event->expose.x, event->expose.y, event->expose.width, event->expose.height};
-        w->n_drawn++;
-        draw_window(puglGetContext(view), w, w->drawn);
+        expose(w, (struct rect){event->expose.x, event->expose.y, event->expose.width, event->expose.height});
         break;
     case PUGL_CLOSE:
         w->is_closed = true;
@@ -224,6 +272,7 @@ enum window_result window_idle(struct window *w)
     if (!w->is_gone && XCheckTypedWindowEvent(display_of(w), window_id(w), DestroyNotify, &event)) w->is_gone = true;
     if (!w->is_gone) take_drop(w);
     if (!w->is_gone) puglUpdate(w->world, 0);
+    if (!w->is_gone) XFlush(display_of(w));
     unguard(g);
     return w->is_gone ? WINDOW_GONE : w->is_closed ? WINDOW_CLOSED : WINDOW_OPEN;
 }
@@ -254,8 +303,11 @@ static bool open_view(struct window *w, const struct window_config *config)
     puglSetSize(w->view, (unsigned)w->width, (unsigned)w->height);
     set_smallest_size(w);
     puglSetWindowTitle(w->view, w->model->title);
-    puglSetBackend(w->view, puglCairoBackend()); /* last: puglFreeView needs a realized view from here on */
+    puglSetBackend(w->view, puglStubBackend());
     if (puglRealize(w->view) != PUGL_SUCCESS || !(w->drop = drop_open(display_of(w), window_id(w)))) return false;
+    if (!XGetWindowAttributes(display_of(w), window_id(w), &attributes)) return false;
+    w->visual = attributes.visual;
+    w->depth = attributes.depth;
     layout_make(w);
     refresh_state(w, 0);
     refresh_values(w);

@@ -3,7 +3,7 @@
 # Debian's package dpf-source (PUGL: another folder of them). A plugin is linked with it, then with libhaloconv.a and
 # WINDOW_LIBS; nothing of it is visible outside of the plugin.
 WINDOW_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard plugins/window/*.c))
-PUGL_OBJS := $(patsubst %,$(BUILD)/pugl/%.o,common internal x11 x11_cairo)
+PUGL_OBJS := $(patsubst %,$(BUILD)/pugl/%.o,common internal x11 x11_stub)
 WINDOW_FLAGS := $(if $(WINDOW),-isystem $(PUGL)/include $(call pkg,--cflags,cairo x11) \
                   -DPUGL_API= -DPUGL_DISABLE_DEPRECATED)
 WINDOW_LIBS := $(if $(WINDOW),$(call pkg,--libs,cairo x11) -lm -pthread)

@@ -10,6 +10,7 @@
 #include <X11/keysym.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <fontconfig/fontconfig.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,17 +26,18 @@
 static char folder[256]; /* responses, and a file for each test that needs one */
 
 /* Starts an X server; `name` gets its display, such as ":5". Returns its process; 0: no Xvfb. */
-static pid_t server_start(char name[16])
+static pid_t server_start(int depth, char name[16])
 {
     int ends[2];
-    char number[16] = "", descriptor[16];
+    char number[16] = "", descriptor[16], screen[32];
     if (pipe(ends) != 0) return 0;
     const pid_t child = fork();
     if (child == 0) {
         (void)snprintf(descriptor, sizeof descriptor, "%d", ends[1]);
+        (void)snprintf(screen, sizeof screen, "2400x1600x%d", depth);
         close(ends[0]);
         dup2(open("/dev/null", O_WRONLY), 2);
-        execlp("Xvfb", "Xvfb", "-displayfd", descriptor, "-screen", "0", "2400x1600x24", "-nolisten", "tcp", "-noreset",
+        execlp("Xvfb", "Xvfb", "-displayfd", descriptor, "-screen", "0", screen, "-nolisten", "tcp", "-noreset",
                (char *)NULL);
         _exit(127);
     }
@@ -485,7 +487,7 @@ static void the_end_of_the_x_server_ends_the_window_only(const char *backend)
 {
     char why[300] = "", display[32], second[16];
     (void)snprintf(display, sizeof display, "%s", getenv("DISPLAY"));
-    const pid_t server = server_start(second);
+    const pid_t server = server_start(24, second);
     check(server, "no second server");
     setenv("DISPLAY", second, 1);
     struct window *w = window_open(&model, &(struct window_config){.scale = 1}, why, sizeof why);
@@ -673,6 +675,51 @@ static void pictures_at_three_scales(const char *backend)
             cairo_surface_destroy(surface);
             host_close(&h);
         }
+}
+
+/* A value of 8 bits from the bits of a mask. */
+static int from_mask(unsigned long pixel, unsigned long mask)
+{
+    const unsigned long lowest = mask & (~mask + 1);
+    return (int)lrint(255.0 * (double)((pixel & mask) / lowest) / (double)(mask / lowest));
+}
+
+static void screens_of_all_depths_show_the_same_picture(const char *backend)
+{
+    static const int depths[] = {16, 24, 30}, tolerances[] = {5, 0, 1};
+    char display[32], other[16];
+    (void)snprintf(display, sizeof display, "%s", getenv("DISPLAY"));
+    for (int d = 0; d < 3; d++) {
+        const pid_t server = server_start(depths[d], other);
+        check(server, "no server with %d bits", depths[d]);
+        setenv("DISPLAY", other, 1);
+        struct host h = host_open(&source_model, 1);
+        until(&h, h.w->n_rows > 0, "nothing is listed");
+        settle(&h);
+        check(h.w->depth == depths[d], "%d bits, not %d", h.w->depth, depths[d]);
+        cairo_surface_t *want = cairo_image_surface_create(CAIRO_FORMAT_RGB24, h.w->width, h.w->height);
+        cairo_t *cr = cairo_create(want);
+        draw_window(cr, h.w, (struct rect){0, 0, h.w->width, h.w->height});
+        cairo_surface_flush(want);
+        XImage *got =
+            XGetImage(h.display, window_id(h.w), 0, 0, (unsigned)h.w->width, (unsigned)h.w->height, AllPlanes, ZPixmap);
+        for (int y = 0; y < h.w->height; y++)
+            for (int x = 0; x < h.w->width; x++) {
+                const uint8_t *p = cairo_image_surface_get_data(want) +
+                                   (size_t)y * cairo_image_surface_get_stride(want) + 4 * (size_t)x;
+                const unsigned long pixel = XGetPixel(got, x, y);
+                check(abs(from_mask(pixel, got->red_mask) - p[2]) <= tolerances[d] &&
+                          abs(from_mask(pixel, got->green_mask) - p[1]) <= tolerances[d] &&
+                          abs(from_mask(pixel, got->blue_mask) - p[0]) <= tolerances[d],
+                      "%d bits, pixel %d, %d: %lx, not %02x%02x%02x", depths[d], x, y, pixel, p[2], p[1], p[0]);
+            }
+        XDestroyImage(got);
+        cairo_destroy(cr);
+        cairo_surface_destroy(want);
+        host_close(&h);
+        server_end(server);
+        setenv("DISPLAY", display, 1);
+    }
 }
 
 static void an_error_is_red_and_hides_the_status(const char *backend)
@@ -1056,6 +1103,7 @@ int main(void)
         TEST(meters_that_move_redraw_only_themselves_30_times_a_second, 0),
         TEST(a_value_that_the_host_changes_redraws_its_knob, 0),
         TEST(pictures_at_three_scales, 0),
+        TEST(screens_of_all_depths_show_the_same_picture, 0),
         TEST(an_error_is_red_and_hides_the_status, 0),
         TEST(each_control_is_set_by_mouse_wheel_keys_and_typing, 0),
         TEST(tab_goes_round_both_ways, 0),
@@ -1070,12 +1118,14 @@ int main(void)
         TEST(a_source_that_ends_in_the_middle_of_a_drop_does_no_harm, 0),
     };
     char display[16];
-    const pid_t server = server_start(display);
+    const pid_t server = server_start(24, display);
     if (!server) return check_main("window", no_server, 1);
     setenv("DISPLAY", display, 1);
     files_make();
     models_make();
     const int result = check_main("window", tests, sizeof tests / sizeof *tests);
     server_end(server);
+    cairo_debug_reset_static_data(); /* fonts that Cairo and fontconfig keep are not leaks */
+    FcFini();
     return result;
 }

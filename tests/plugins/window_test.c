@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -29,27 +30,28 @@ static char folder[256]; /* responses, and a file for each test that needs one *
 static pid_t server_start(int depth, char name[16])
 {
     int ends[2];
-    char number[16] = "", descriptor[16], screen[32];
+    char number[12] = "", descriptor[16], screen[32];
     if (pipe(ends) != 0) return 0;
     const pid_t child = fork();
     if (child == 0) {
         (void)snprintf(descriptor, sizeof descriptor, "%d", ends[1]);
         (void)snprintf(screen, sizeof screen, "2400x1600x%d", depth);
         close(ends[0]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(open("/dev/null", O_WRONLY), 2);
         execlp("Xvfb", "Xvfb", "-displayfd", descriptor, "-screen", "0", screen, "-nolisten", "tcp", "-noreset",
                (char *)NULL);
         _exit(127);
     }
     close(ends[1]);
-    const ssize_t n = read(ends[0], number, sizeof number - 1);
+    size_t n = 0; /* it ends if nobody reads the end of the line */
+    while (n + 1 < sizeof number && read(ends[0], &number[n], 1) == 1 && number[n] != '\n') n++;
     close(ends[0]);
-    if (n <= 0) {
+    if (n == 0) {
         waitpid(child, NULL, 0);
         return 0;
     }
-    number[strcspn(number, "\n")] = '\0';
-    (void)snprintf(name, 16, ":%.12s", number);
+    (void)snprintf(name, 16, ":%.*s", (int)n, number);
     return child;
 }
 
@@ -694,6 +696,7 @@ static void screens_of_all_depths_show_the_same_picture(const char *backend)
         check(server, "no server with %d bits", depths[d]);
         setenv("DISPLAY", other, 1);
         struct host h = host_open(&source_model, 1);
+        setenv("DISPLAY", display, 1);
         until(&h, h.w->n_rows > 0, "nothing is listed");
         settle(&h);
         check(h.w->depth == depths[d], "%d bits, not %d", h.w->depth, depths[d]);
@@ -718,7 +721,6 @@ static void screens_of_all_depths_show_the_same_picture(const char *backend)
         cairo_surface_destroy(want);
         host_close(&h);
         server_end(server);
-        setenv("DISPLAY", display, 1);
     }
 }
 

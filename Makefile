@@ -1,8 +1,8 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 # CONTRIBUTING.md lists the goals. Tests are in tests/tests.mk, wheels, installation and Debian packages in packaging/packaging.mk.
 #
-#   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO,
-#   LV2, MPI likewise): a miss is an error; =0: do without
+#   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, X11, PORTAUDIO, JACK, ALSA,
+#   LO, LV2, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
 #   setup-cross | setup-deb: only that

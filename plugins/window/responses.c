@@ -216,10 +216,11 @@ static void draw_routes(struct preview *preview, const hc_responses *responses)
     for (int i = 0; i < MAX_DRAWN; i++) free(padded[i]);
 }
 
-static void read_mask(struct preview *preview)
+static void read_mask(struct preview *preview, bool has_banks)
 {
     hc_responses responses = {0};
-    if (hc_responses_load(preview->path, 0, 0, 0, &responses, preview->error, sizeof preview->error) == HC_OK) {
+    const unsigned flags = has_banks ? HC_WITH_SOURCES : 0;
+    if (hc_responses_load(preview->path, 0, 0, flags, &responses, preview->error, sizeof preview->error) == HC_OK) {
         size_t length = write_length(preview, responses.n_frames, responses.rate);
         char *facts = preview->facts + length;
         size_t cap = sizeof preview->facts - length;
@@ -252,7 +253,7 @@ static struct preview *read_preview(const char *path, bool has_banks)
     else if (has_banks && hc_bank_is_file(path))
         read_bank(preview);
     else
-        read_mask(preview);
+        read_mask(preview, has_banks);
     return preview;
 }
 

@@ -263,7 +263,7 @@ static void draw_list(const struct canvas *c, int part)
         fill_box(c, (struct rect){r.x + r.w - 3 * bar / 2, r.y + bar + top, bar, height}, 2, line);
     }
     set_font(c, small, false);
-    const char *text = w->place == PLACE_TOP ? "No folders: drop a file here" : "No responses in this folder";
+    const char *text = w->place == PLACE_TOP ? "No folders: drop or paste a file here" : "No responses in this folder";
     if (w->place == PLACE_FOLDER && !w->listing) text = "Reading the folder";
     if (w->place == PLACE_FOLDER && w->listing && w->listing->error[0]) text = w->listing->error;
     if (w->n_rows == 0) draw_paragraph(c, text, inset(r, 12 * c->scale), small, text_dim);
@@ -355,7 +355,7 @@ static void draw_picture(const struct canvas *c, int part)
     const int head_width = inner.w - (browser_can_load(w) ? (int)(84 * c->scale) : 0);
     fill_box(c, r, 6, panel);
     set_font(c, normal, true);
-    const char *name = w->wanted[0] ? name_of(w->wanted) : "No response: choose one, or drop a file here";
+    const char *name = w->wanted[0] ? name_of(w->wanted) : "No response: choose, drop or paste a file";
     draw_text(c, name, (struct rect){inner.x, inner.y - row / 5, head_width, row}, ALIGN_LEFT, text_bright);
     set_font(c, small, false);
     const char *facts = !w->wanted[0] ? "" : !p ? "Reading the file" : p->error[0] ? "" : p->facts;

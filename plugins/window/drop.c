@@ -12,7 +12,9 @@ enum { VERSION = 5, MAX_TYPES = 256, MAX_TEXT = 1 << 18 /* units of 4 bytes */ }
     A(XdndAware)                                                                                                       \
     A(XdndEnter)                                                                                                       \
     A(XdndPosition)                                                                                                    \
-    A(XdndStatus) A(XdndLeave) A(XdndDrop) A(XdndFinished) A(XdndSelection) A(XdndActionCopy) A(XdndTypeList)
+    A(XdndStatus)                                                                                                      \
+    A(XdndLeave)                                                                                                       \
+    A(XdndDrop) A(XdndFinished) A(CLIPBOARD) A(UTF8_STRING) A(XdndSelection) A(XdndActionCopy) A(XdndTypeList)
 #define ATOM_ENUM(name) name,
 #define ATOM_NAME(name) #name,
 enum { ATOMS(ATOM_ENUM) URI_LIST, PROPERTY, N_ATOMS };
@@ -87,15 +89,16 @@ static int hex(char c)
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* "file:///a%20b.wav\r\n..." becomes "/a b.wav". The name of a computer before the path is skipped. */
+/* "file:///a%20b.wav\r\n..." becomes "/a b.wav". The name of a computer before the path is skipped. A text may have the
+ * path itself. */
 static bool path_of_uri(const char *text, char *path, size_t cap)
 {
     size_t n = 0;
-    if (strncasecmp(text, "file:", 5) != 0) return false;
-    text += 5;
-    if (strncmp(text, "//", 2) == 0) text += 2 + strcspn(text + 2, "/\r\n");
+    const bool is_uri = strncasecmp(text, "file:", 5) == 0;
+    if (is_uri) text += 5;
+    if (is_uri && strncmp(text, "//", 2) == 0) text += 2 + strcspn(text + 2, "/\r\n");
     while (*text && *text != '\r' && *text != '\n' && n + 1 < cap) {
-        const int high = text[0] == '%' ? hex(text[1]) : -1, low = high >= 0 ? hex(text[2]) : -1;
+        const int high = is_uri && text[0] == '%' ? hex(text[1]) : -1, low = high >= 0 ? hex(text[2]) : -1;
         path[n++] = (char)(low >= 0 ? 16 * high + low : *text);
         if (path[n - 1] == '\0') return false;
         text += low >= 0 ? 3 : 1;
@@ -104,7 +107,8 @@ static bool path_of_uri(const char *text, char *path, size_t cap)
     return n > 0 && path[0] == '/' && (!*text || *text == '\r' || *text == '\n');
 }
 
-static void read_dropped(struct drop *drop, Atom property, char *path, size_t cap)
+/* Reads the first file of a list, which the owner of a selection has written. */
+static void read_list(struct drop *drop, Atom property, char *path, size_t cap)
 {
     Atom type = 0;
     int format = 0;
@@ -121,50 +125,61 @@ static void read_dropped(struct drop *drop, Atom property, char *path, size_t ca
                 break;
             }
     if (text) XFree(text); /* Xlib has put a 0 behind it */
+}
+
+static void ask(struct drop *drop, int selection, int type, Time time)
+{
+    XConvertSelection(drop->display, drop->atom[selection], drop->atom[type], drop->atom[PROPERTY], drop->window, time);
+}
+
+void drop_paste(struct drop *drop)
+{
+    ask(drop, CLIPBOARD, URI_LIST, CurrentTime);
+}
+
+/* true: path has the answer of the owner of a selection. */
+static bool take_selection(struct drop *drop, const XSelectionEvent *event, char *path, size_t cap)
+{
+    const bool is_pasted = event->selection == drop->atom[CLIPBOARD];
+    if (is_pasted && event->property == None && event->target == drop->atom[URI_LIST]) {
+        ask(drop, CLIPBOARD, UTF8_STRING, event->time);
+        return false;
+    }
+    if (!is_pasted && !drop->is_dropped) return false;
+    read_list(drop, event->property, path, cap);
+    if (is_pasted) return true;
     answer(drop, XdndFinished, path[0] != '\0');
     drop->source = 0;
     drop->is_dropped = false;
+    return true;
 }
 
-static Bool is_ours(Display *display, XEvent *event, XPointer arg)
+/* A message of the source of a drag. */
+static void take_message(struct drop *drop, Atom type, const long *data)
 {
-    const struct drop *drop = (const struct drop *)(void *)arg;
-    (void)display;
-    if (event->xany.window != drop->window) return False;
-    if (event->type == SelectionNotify) return event->xselection.selection == drop->atom[XdndSelection];
-    if (event->type != ClientMessage || event->xclient.format != 32) return False;
-    const Atom type = event->xclient.message_type;
-    return type == drop->atom[XdndEnter] || type == drop->atom[XdndPosition] || type == drop->atom[XdndLeave] ||
-           type == drop->atom[XdndDrop];
-}
-
-bool drop_take(struct drop *drop, char *path, size_t cap)
-{
-    XEvent event;
-    while (XCheckIfEvent(drop->display, &event, is_ours, (XPointer)drop)) {
-        if (event.type == SelectionNotify) {
-            if (!drop->is_dropped) continue;
-            read_dropped(drop, event.xselection.property, path, cap);
-            return true;
-        }
-        const long *data = event.xclient.data.l;
-        const Atom type = event.xclient.message_type;
-        if (type == drop->atom[XdndEnter]) {
-            drop->source = (Window)data[0];
-            drop->is_dropped = false;
-            drop->has_files = offers_files(drop, data);
-        } else if (drop->source == 0 || (Window)data[0] != drop->source) {
-            continue;
-        } else if (type == drop->atom[XdndPosition]) {
-            answer(drop, XdndStatus, drop->has_files);
-        } else if (type == drop->atom[XdndDrop] && drop->has_files) {
-            drop->is_dropped = true;
-            XConvertSelection(drop->display, drop->atom[XdndSelection], drop->atom[URI_LIST], drop->atom[PROPERTY],
-                              drop->window, (Time)data[2]);
-        } else {
-            if (type == drop->atom[XdndDrop]) answer(drop, XdndFinished, 0);
-            drop->source = 0;
-        }
+    if (type == drop->atom[XdndEnter]) {
+        drop->source = (Window)data[0];
+        drop->is_dropped = false;
+        drop->has_files = offers_files(drop, data);
+    } else if (drop->source == 0 || (Window)data[0] != drop->source) {
+        return;
+    } else if (type == drop->atom[XdndPosition]) {
+        answer(drop, XdndStatus, drop->has_files);
+    } else if (type == drop->atom[XdndDrop] && drop->has_files) {
+        drop->is_dropped = true;
+        ask(drop, XdndSelection, URI_LIST, (Time)data[2]);
+    } else if (type == drop->atom[XdndDrop] || type == drop->atom[XdndLeave]) {
+        if (type == drop->atom[XdndDrop]) answer(drop, XdndFinished, 0);
+        drop->source = 0;
     }
-    return false;
+}
+
+bool drop_take(struct drop *drop, XEvent *event, char *path, size_t cap)
+{
+    if (event->xany.window != drop->window) return false;
+    if (event->type == ClientMessage && event->xclient.format == 32)
+        take_message(drop, event->xclient.message_type, event->xclient.data.l);
+    const Atom selection = event->type == SelectionNotify ? event->xselection.selection : None;
+    return (selection == drop->atom[XdndSelection] || selection == drop->atom[CLIPBOARD]) &&
+           take_selection(drop, &event->xselection, path, cap);
 }

@@ -127,6 +127,7 @@ void draw_window(cairo_t *cr, const struct window *window, struct rect clip);
 
 /* window.c */
 void window_changed(struct window *window, int part); /* the part is drawn anew; N_PARTS: all; NO_PART: none */
+int window_next_event(Display *display, XEvent *event); /* for pugl */
 
 static inline bool part_is_control(int part)
 {

@@ -237,6 +237,7 @@ static PuglStatus on_event(PuglView *view, const PuglEvent *event)
         input_wheel(w, event->scroll.x, event->scroll.y, event->scroll.dy, event->scroll.state);
         break;
     case PUGL_KEY_PRESS:
+        if (event->key.key == 'v' && event->key.state == PUGL_MOD_CTRL) drop_paste(w->drop);
         input_key(w, event->key.key, event->key.state);
         break;
     case PUGL_TEXT:
@@ -248,15 +249,14 @@ static PuglStatus on_event(PuglView *view, const PuglEvent *event)
     return PUGL_SUCCESS;
 }
 
-static void take_drop(struct window *w)
+static void take_drop(struct window *w, XEvent *event)
 {
     char path[WINDOW_PATH];
-    if (drop_take(w->drop, path, sizeof path)) {
+    if (drop_take(w->drop, event, path, sizeof path)) {
         if (path[0])
             browser_load(w, path);
         else
-            (void)snprintf(w->notice, sizeof w->notice,
-                           "The dropped object is not a file of this computer; save it first");
+            (void)snprintf(w->notice, sizeof w->notice, "This is not a file of this computer; save it first");
         window_changed(w, PART_STATUS);
     }
     if (w->is_drop_target != drop_is_over(w->drop)) {
@@ -265,12 +265,18 @@ static void take_drop(struct window *w)
     }
 }
 
+/* pugl calls it instead of XNextEvent (window.mk), and ignores the events that are handled here. */
+int window_next_event(Display *display, XEvent *event)
+{
+    const int result = XNextEvent(display, event);
+    if (event->type == DestroyNotify && event->xdestroywindow.window == window_id(guarded)) guarded->is_gone = true;
+    if (!guarded->is_gone) take_drop(guarded, event);
+    return result;
+}
+
 enum window_result window_idle(struct window *w)
 {
     struct guard g = guard(w);
-    XEvent event;
-    if (!w->is_gone && XCheckTypedWindowEvent(display_of(w), window_id(w), DestroyNotify, &event)) w->is_gone = true;
-    if (!w->is_gone) take_drop(w);
     if (!w->is_gone) puglUpdate(w->world, 0);
     if (!w->is_gone) XFlush(display_of(w));
     unguard(g);

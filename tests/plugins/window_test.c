@@ -1118,6 +1118,56 @@ static void a_dropped_file_is_loaded(const char *backend)
     host_close(&h);
 }
 
+/* Answers requests for the clipboard, for the type that is offered, until the window has a path or refuses it. */
+static void paste(struct host *h, const char *type, const char *text)
+{
+    const Window source = XCreateSimpleWindow(h->display, DefaultRootWindow(h->display), 0, 0, 1, 1, 0, 0, 0);
+    const Atom selection = XInternAtom(h->display, "CLIPBOARD", False), offered = XInternAtom(h->display, type, False);
+    const KeyCode control = XKeysymToKeycode(h->display, XK_Control_L);
+    XSetSelectionOwner(h->display, selection, source, CurrentTime);
+    h->w->notice[0] = '\0';
+    const int n_before = fake.n_loaded;
+    XTestFakeKeyEvent(h->display, control, True, CurrentTime);
+    key(h, XK_v, false);
+    XTestFakeKeyEvent(h->display, control, False, CurrentTime);
+    for (int i = 0; i < 500 && fake.n_loaded == n_before && !h->w->notice[0]; i++) {
+        XEvent event = {0};
+        XSync(h->display, False);
+        window_idle(h->w);
+        pause_us(4000);
+        if (!XCheckTypedEvent(h->display, SelectionRequest, &event)) continue;
+        const XSelectionRequestEvent *asks = &event.xselectionrequest;
+        XEvent note = {.xselection = {.type = SelectionNotify,
+                                      .requestor = asks->requestor,
+                                      .target = asks->target,
+                                      .selection = asks->selection}};
+        if (asks->target == offered) {
+            note.xselection.property = asks->property;
+            XChangeProperty(h->display, asks->requestor, asks->property, offered, 8, PropModeReplace,
+                            (const unsigned char *)text, (int)strlen(text));
+        }
+        XSendEvent(h->display, asks->requestor, False, NoEventMask, &note);
+    }
+    XDestroyWindow(h->display, source);
+}
+
+static void a_pasted_file_is_loaded(const char *backend)
+{
+    struct host h = host_open(&model, 1);
+    settle(&h);
+    click_elsewhere(&h); /* the window gets the keyboard */
+    settle(&h);
+    paste(&h, "text/uri-list", "file:///a%20b.wav\r\n");
+    check(fake.n_loaded == 1 && strcmp(fake.loaded, "/a b.wav") == 0, "%s", fake.loaded);
+    paste(&h, "UTF8_STRING", "/c%20d.wav");
+    check(fake.n_loaded == 2 && strcmp(fake.loaded, "/c%20d.wav") == 0, "%s", fake.loaded);
+    paste(&h, "UTF8_STRING", "a sentence");
+    check(fake.n_loaded == 2 && h.w->notice[0], "a sentence is loaded: %s", fake.loaded);
+    paste(&h, "image/png", "x");
+    check(fake.n_loaded == 2 && h.w->notice[0], "a picture is loaded: %s", fake.loaded);
+    host_close(&h);
+}
+
 static void a_source_that_ends_in_the_middle_of_a_drop_does_no_harm(const char *backend)
 {
     struct host h = host_open(&model, 1);
@@ -1168,6 +1218,7 @@ int main(void)
         TEST(names_that_are_not_utf8_do_not_stop_the_drawing, 0),
         TEST(a_preset_is_chosen_by_a_double_click, 0),
         TEST(a_dropped_file_is_loaded, 0),
+        TEST(a_pasted_file_is_loaded, 0),
         TEST(a_source_that_ends_in_the_middle_of_a_drop_does_no_harm, 0),
     };
     char display[16];

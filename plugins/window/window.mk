@@ -8,7 +8,7 @@ WINDOW_FLAGS := $(if $(WINDOW),-isystem $(PUGL)/include $(call pkg,--cflags,cair
                   -DPUGL_API= -DPUGL_DISABLE_DEPRECATED)
 WINDOW_LIBS := $(if $(WINDOW),$(call pkg,--libs,cairo x11) -lm -pthread)
 $(WINDOW_OBJS): private ALL_CFLAGS += -fvisibility=hidden $(WINDOW_FLAGS)
-$(PUGL_OBJS): $(BUILD)/pugl/%.o: $(PUGL)/src/%.c $(BUILD)/flags
+$(PUGL_OBJS): $(BUILD)/pugl/%.o: $(PUGL)/src/%.c $(BUILD)/flags plugins/window/window.mk
 	$(call compile,-w -fvisibility=hidden -DXNextEvent=window_next_event $(WINDOW_FLAGS))
 $(BUILD)/libhaloconv_window.a: $(WINDOW_OBJS) $(PUGL_OBJS) $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/acoustics/*.c))
 	$(call say,AR,$@)

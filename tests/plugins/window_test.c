@@ -1113,8 +1113,24 @@ static void a_dropped_file_is_loaded(const char *backend)
         check(strstr(h.w->notice, "save it first"), "%s: %s", bad[i], h.w->notice);
     }
     check(drop(&h, "text/plain", "x") == 0 && !h.w->typing, "a text is accepted");
+    host_close(&h);
+}
+
+static void a_drag_that_leaves_is_forgotten(const char *backend)
+{
+    struct host h = host_open(&model, 1);
+    const Window source = XCreateSimpleWindow(h.display, DefaultRootWindow(h.display), 0, 0, 1, 1, 0, 0, 0);
+    XEvent event;
     settle(&h);
-    check(!h.w->is_drop_target, "the frame for a drop stays");
+    send(&h, source, "XdndEnter", 5L << 24, (long)XInternAtom(h.display, "text/uri-list", False), 0);
+    send(&h, source, "XdndPosition", 0, 100 << 16 | 100, CurrentTime);
+    check(answer(&h, source, "XdndStatus") == 1 && h.w->is_drop_target, "a file is refused");
+    send(&h, source, "XdndLeave", 0, 0, 0);
+    until(&h, !h.w->is_drop_target, "the frame for a drop stays");
+    send(&h, source, "XdndDrop", 0, CurrentTime, 0);
+    settle(&h);
+    check(!XCheckTypedWindowEvent(h.display, source, ClientMessage, &event),
+          "a drop after the drag has left is answered");
     host_close(&h);
 }
 
@@ -1218,6 +1234,7 @@ int main(void)
         TEST(names_that_are_not_utf8_do_not_stop_the_drawing, 0),
         TEST(a_preset_is_chosen_by_a_double_click, 0),
         TEST(a_dropped_file_is_loaded, 0),
+        TEST(a_drag_that_leaves_is_forgotten, 0),
         TEST(a_pasted_file_is_loaded, 0),
         TEST(a_source_that_ends_in_the_middle_of_a_drop_does_no_harm, 0),
     };

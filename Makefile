@@ -1,8 +1,8 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 # CONTRIBUTING.md lists the goals. Tests are in tests/tests.mk, wheels, installation and Debian packages in packaging/packaging.mk.
 #
-#   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO,
-#   LV2, CLAP, MPI likewise): a miss is an error; =0: do without
+#   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, X11, PORTAUDIO, JACK, ALSA,
+#   LO, LV2, CLAP, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
 #   setup-cross | setup-deb: only that
@@ -70,6 +70,7 @@ $(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
 $(eval $(call find,ARCHIVE,libarchive))
 $(eval $(call find,CAIRO,cairo))
+$(eval $(call find,X11,x11))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
 $(eval $(call find,ALSA,alsa))
@@ -80,6 +81,9 @@ DPF := /usr/share/dpf/distrho/src
 # libarchive's readers of other formats load twelve libraries; a static one leaves them out.
 ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libarchive)/libarchive.a),\
                  $(shell $(PKG_CONFIG) --libs libarchive)))
+# The plugins' window needs pugl's sources, too (plugins/window/window.mk).
+PUGL ?= /usr/share/dpf/dgl/src/pugl-upstream
+WINDOW := $(if $(and $(HAVE_CAIRO),$(HAVE_X11),$(wildcard $(PUGL)/src/x11_stub.c)),$(BUILD)/libhaloconv_window.a)
 NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
 # The headers of CLAP: a package of their own, or Debian's dpf-source.
 HAVE_CLAP := $(if $(filter 0,$(WITH_CLAP)),,$(or $(call pkg_version,clap),$(if $(wildcard $(DPF)/clap/entry.h),1.1.1)))
@@ -114,6 +118,7 @@ haloconv $(VERSION)
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
   tar files   $(if $(HAVE_ARCHIVE),libarchive $(HAVE_ARCHIVE),no)
   plots       SVG$(if $(HAVE_CAIRO), and PNG (Cairo $(HAVE_CAIRO)), (no Cairo for PNG))
+  window      $(if $(WINDOW),pugl on X11 $(HAVE_X11),no (the plugins' window needs Cairo, X11 and pugl's sources))
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
@@ -214,7 +219,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross deb)
         ladder rung run-rung check deb
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
-     $(BUNDLE:%=%/manifest.ttl) $(CLAP)
+     $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(WINDOW)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
@@ -365,7 +370,7 @@ run-demo: all impulses
 	  'more masks beside them.'
 
 # ---- tests, emulated GPU, ladder, packages ---------------------------------------------------------------------------
-include tests/cuda/emulator.mk kernels/ladder/ladder.mk tests/tests.mk packaging/packaging.mk
+include tests/cuda/emulator.mk kernels/ladder/ladder.mk plugins/window/window.mk tests/tests.mk packaging/packaging.mk
 
 clean:
 	rm -rf build

@@ -26,7 +26,8 @@ $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
 TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) $(if $(CLAP),,$(BUILD)/tests/clap_test) \
                 $(if $(HAVE_LO),,$(patsubst %,$(BUILD)/tests/%,osc_test fuzz_osc fuzz_nsm)) \
-                $(if $(HAVE_ARCHIVE),,$(BUILD)/tests/fuzz_tar_input)
+                $(if $(HAVE_ARCHIVE),,$(BUILD)/tests/fuzz_tar_input) \
+                $(if $(and $(WINDOW),$(call pkg_version,xtst)),,$(BUILD)/tests/window_test)
 TEST_PROGRAMS := $(filter-out $(TEST_MISSING),$(patsubst %,$(BUILD)/tests/%,$(filter %_test,$(TEST_NAMES))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
@@ -142,9 +143,9 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
                 $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) \
-                $(if $(BUNDLE),$(filter-out $(if $(CLAP),,plugins/haloconv.clap/%),$(wildcard plugins/*/*.c))))
+                $(if $(BUNDLE),$(filter-out $(if $(CLAP),,plugins/haloconv.clap/%) $(if $(WINDOW),,plugins/window/%),$(wildcard plugins/*/*.c))))
 LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DISA=base -DSUB=4 -DMODULE_VERSION=\"$(MODULE_VERSION)\" -DLIBDIR=\"\" \
-             $(CLAP_FLAGS) $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo))
+             $(CLAP_FLAGS) $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo)) $(WINDOW_FLAGS)
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:
 	@$(if $(CLANG_TEST),$(MAKE) --no-print-directory QUIET=1 CC=clang OPT=-O1 WERROR=1 WITH_CUDA=0 BUILD=$(BUILD)/clang \
@@ -281,6 +282,9 @@ $(BUILD)/tests/capacity_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_g
                                 sched_setscheduler hc_open hc_close hc_plan hc_get_info hc_mask_make_noise \
                                 hc_mask_swap hc_process)
 $(BUILD)/tests/two_copies_test: $(BUILD)/libhaloconv.so
+$(BUILD)/tests/window_test.o: private ALL_CFLAGS += $(WINDOW_FLAGS)
+$(BUILD)/tests/window_test: $(WINDOW)
+$(BUILD)/tests/window_test: TEST_LIBS = $(WINDOW) $(BUILD)/libhaloconv.a $(WINDOW_LIBS) $(call pkg,--libs,xtst fontconfig)
 $(BUILD)/tests/no_memory_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
                                              posix_memalign fft_get)
 # For this program a RIFF file ends after 1 MB.

@@ -205,11 +205,11 @@ PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 
 # The plugin needs libsndfile for the masks that it ships with.
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
-CORE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard plugins/core/*.c))
+CORE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/plugin_window.c),$(wildcard plugins/core/*.c)))
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c))) $(CORE_OBJS)
 # The CLAP plugin plays the masks of the LV2 bundle.
 CLAP := $(if $(and $(HAVE_CLAP),$(BUNDLE)),$(BUILD)/haloconv.clap)
-CLAP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard plugins/haloconv.clap/*.c))
+CLAP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/clap_gui.c),$(wildcard plugins/haloconv.clap/*.c)))
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
@@ -228,7 +228,8 @@ endif
 # the kernels and the tests that contain HC_WITH_CUDA. (private: the flags of one object are not those of its prerequisites)
 $(BUILD)/flags: ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4) $(LDFLAGS)
 $(BUILD)/cuda_flags: ALL_FLAGS = $(if $(HAVE_CUDA),$(NVCC_FLAGS))
-$(BUILD)/flags $(BUILD)/cuda_flags $(BUILD)/module_flags: FORCE
+$(BUILD)/window_flags: ALL_FLAGS = $(WINDOW_FLAGS)
+$(BUILD)/flags $(BUILD)/cuda_flags $(BUILD)/module_flags $(BUILD)/window_flags: FORCE
 	@mkdir -p $(@D); echo '$(ALL_FLAGS)' | cmp -s - $@ || echo '$(ALL_FLAGS)' >$@
 FORCE:
 CUDA_AWARE := $(shell grep -rl --include='*.c' HC_WITH_CUDA tests | sed -E 's|^tests/.*/|tests/|; s|c$$|o|')
@@ -318,9 +319,10 @@ $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h 
 # ---- the plugins -----------------------------------------------------------------------------------------------------
 # They export only their standard's entry: lv2_descriptor, clap_entry.
 $(PLUGIN_OBJS) $(CLAP_OBJS): private ALL_CFLAGS += -fvisibility=hidden
-$(CLAP_OBJS): private ALL_CFLAGS += $(CLAP_FLAGS)
-$(BUILD)/haloconv.clap: $(CLAP_OBJS) $(CORE_OBJS) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
-	$(call link,-shared -Wl$(comma)--exclude-libs$(comma)ALL $(LIB_LIBS))
+$(CLAP_OBJS): private ALL_CFLAGS += $(CLAP_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW)
+$(CLAP_OBJS): $(BUILD)/window_flags
+$(BUILD)/haloconv.clap: plugins/haloconv.clap/clap.map $(CLAP_OBJS) $(CORE_OBJS) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
+	$(call link,-shared -Wl$(comma)--version-script=$< $(LIB_LIBS) $(WINDOW_LIBS))
 $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

@@ -34,6 +34,8 @@ struct core {
     atomic_uint longest;      /* frames of the longest response of the mask */
     atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
     atomic_bool is_requested; /* a mask was requested since the last core_work */
+    _Atomic float in_peak, out_peak;
+    atomic_int peaks_left; /* frames for which the peaks are still measured */
 
     /* audio */
     int backend;        /* last value of the control */
@@ -57,6 +59,7 @@ struct core {
     char restored[CORE_PATH_BYTES]; /* a mask for the state that is not loaded yet or cannot be read; "" = none */
     char playing[CORE_PATH_BYTES];  /* core_get_status */
     char status[CORE_STATUS_BYTES];
+    char engine[96]; /* core_get_meters */
 };
 
 static void set_restored(struct core *c, const char *path)
@@ -78,6 +81,16 @@ void core_get_status(struct core *c, char playing[CORE_PATH_BYTES], char status[
     pthread_mutex_lock(&c->lock);
     memcpy(playing, c->playing, sizeof c->playing);
     memcpy(status, c->status, sizeof c->status);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void core_get_meters(struct core *c, struct core_meters *meters)
+{
+    atomic_store(&c->peaks_left, c->rate);
+    meters->in_peak = atomic_exchange(&c->in_peak, 0);
+    meters->out_peak = atomic_exchange(&c->out_peak, 0);
+    pthread_mutex_lock(&c->lock);
+    memcpy(meters->engine, c->engine, sizeof c->engine);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -127,16 +140,16 @@ bool core_work(struct core *c)
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
     atomic_store(&c->is_lost, is_lost);
     if (is_lost && error) c->host.log(c->host.data, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
-    if (is_loaded) {
-        hc_live_get_info(c->live, &info);
-        atomic_store(&c->longest, (unsigned)info.longest);
-    }
+    hc_live_get_info(c->live, &info);
+    if (is_loaded) atomic_store(&c->longest, (unsigned)info.longest);
     if (error || is_loaded) /* else the result of an earlier core_work stays */
         snprintf(status, sizeof status, "%s%.*s", is_lost ? "dry: " : "", (int)(sizeof status - sizeof "dry: "),
                  c->report[0] ? c->report : "ok");
     pthread_mutex_lock(&c->lock);
     memcpy(c->playing, playing, sizeof c->playing);
     if (status[0]) memcpy(c->status, status, sizeof c->status);
+    if (info.device[0])
+        snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);
     pthread_mutex_unlock(&c->lock);
     pthread_mutex_unlock(&c->working);
     if (c->host.changed && (status[0] || is_requested)) c->host.changed(c->host.data);
@@ -320,6 +333,13 @@ static bool is_silence(const float *x, int n)
     return true;
 }
 
+static float peak_of(float peak, const float *const *x, int n_channels, int n)
+{
+    for (int ch = 0; ch < n_channels; ch++)
+        for (int i = 0; i < n; i++) peak = fabsf(x[ch][i]) > peak ? fabsf(x[ch][i]) : peak;
+    return peak;
+}
+
 /* Sets the meters, and counts the frames of silent input. */
 static void read_meters(struct core *c, bool was_silent, int n)
 {
@@ -351,7 +371,13 @@ void core_process(struct core *c, const float *const *in, float *const *out, int
     if (n > 0) {
         bool is_silent = true; /* before the call, which may replace the input by the output */
         for (int ch = 0; ch < c->variant->n_in; ch++) is_silent = is_silent && is_silence(in[ch], n);
+        bool has_peaks = atomic_load(&c->peaks_left) > 0;
+        if (has_peaks) c->in_peak = peak_of(c->in_peak, in, c->variant->n_in, n);
         hc_live_process(c->live, in, out, n);
+        if (has_peaks) {
+            c->out_peak = peak_of(c->out_peak, (const float *const *)out, c->variant->n_out, n);
+            atomic_fetch_sub(&c->peaks_left, n);
+        }
         read_meters(c, is_silent, n);
     }
 }

@@ -119,6 +119,14 @@ bool core_load_preset(struct core *core, const struct plugin_preset *preset);
 /* Copies the path that a state has: the mask that plays, or one that is not loaded yet or cannot be read. [setup] */
 void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);
 
+struct core_meters {
+    char engine[96];     /* what plays: "cpu avx2, 48 kHz, 64 frames"; "": nothing yet                              */
+    float in_peak, out_peak; /* largest magnitudes of all channels since the last call                              */
+};
+
+/* Fills in *meters. The peaks are measured for a second after each call. Waits as core_get_status does. [setup] */
+void core_get_meters(struct core *core, struct core_meters *meters);
+
 /* Copies the path of the mask that plays after the last load, and the result of the load: "ok", or what is wrong,
  * after "dry: " if the input passes dry. "": nothing was loaded yet. Waits at most for the copy of such a text, not for
  * a load. [setup] */

@@ -83,9 +83,46 @@ void face_apply_event(struct face *face, const clap_event_header_t *event)
     }
 }
 
+/* A gesture that begins before the host knows the end of the former one goes on with it. */
+void face_gesture(struct face *f, int control, enum gesture gesture)
+{
+    unsigned was = atomic_load(&f->gestures[control]), is;
+    do {
+        bool goes_on = gesture == GESTURE_BEGIN && was & GESTURE_END;
+        is = goes_on ? was & ~(unsigned)GESTURE_END : was | gesture;
+    } while (!atomic_compare_exchange_weak(&f->gestures[control], &was, is));
+    if (f->params && f->params->request_flush) f->params->request_flush(f->host);
+}
+
+static void send_gesture(const clap_output_events_t *out, int control, uint16_t type)
+{
+    clap_event_param_gesture_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, type, 0},
+                                    .param_id = control_id(control)};
+    out->try_push(out, &e.header);
+}
+
+void face_send_gestures(struct face *f, const clap_output_events_t *out)
+{
+    for (int c = 0; out && c < N_CONTROLS; c++) {
+        unsigned done = atomic_load(&f->gestures[c]) ? atomic_exchange(&f->gestures[c], 0) : 0;
+        if (done & GESTURE_BEGIN) send_gesture(out, c, CLAP_EVENT_PARAM_GESTURE_BEGIN);
+        if (done & GESTURE_VALUE) {
+            clap_event_param_value_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, CLAP_EVENT_PARAM_VALUE, 0},
+                                          .param_id = control_id(c),
+                                          .note_id = -1,
+                                          .port_index = -1,
+                                          .channel = -1,
+                                          .key = -1,
+                                          .value = from_clap(c, (double)core_get(f->core, c))};
+            out->try_push(out, &e.header);
+        }
+        if (done & GESTURE_END) send_gesture(out, c, CLAP_EVENT_PARAM_GESTURE_END);
+    }
+}
+
 static void CLAP_ABI flush(const clap_plugin_t *plugin, const clap_input_events_t *in, const clap_output_events_t *out)
 {
-    (void)out;
+    face_send_gestures(face_of(plugin), out);
     uint32_t n = in ? in->size(in) : 0;
     for (uint32_t i = 0; i < n; i++) face_apply_event(face_of(plugin), in->get(in, i));
 }

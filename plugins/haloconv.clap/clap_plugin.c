@@ -15,7 +15,7 @@ enum { MAX_BLOCK = 1024 }; /* frames of the engine's block; a host that renders 
 
 /* ---- the host ----------------------------------------------------------------------------------- */
 
-static void report(void *data, int level, const char *text)
+void face_report(void *data, int level, const char *text)
 {
     static const int32_t severities[] = {
         [HC_LIVE_NOTE] = MORE_LOG_INFO, [HC_LIVE_WARNING] = MORE_LOG_WARNING, [HC_LIVE_ERROR] = MORE_LOG_ERROR};
@@ -36,7 +36,12 @@ static void changed(void *data)
 
 static void CLAP_ABI on_main_thread(const clap_plugin_t *plugin)
 {
-    if (!atomic_exchange(&face_of(plugin)->is_reported, true)) face_answer_preset(face_of(plugin));
+    struct face *f = face_of(plugin);
+    if (atomic_exchange(&f->is_reported, true)) return;
+    face_answer_preset(f);
+#ifdef HC_WITH_WINDOW
+    face_answer_window(f);
+#endif
 }
 
 bool face_is_on_main(const struct face *f, const char *call)
@@ -44,7 +49,7 @@ bool face_is_on_main(const struct face *f, const char *call)
     char text[128];
     if (!f->threads || f->threads->is_main_thread(f->host)) return true;
     snprintf(text, sizeof text, "the host calls %s outside of its main thread; the call is refused", call);
-    report((void *)(uintptr_t)f, HC_LIVE_WARNING, text);
+    face_report((void *)(uintptr_t)f, HC_LIVE_WARNING, text);
     return false;
 }
 
@@ -141,7 +146,7 @@ static bool CLAP_ABI load(const clap_plugin_t *plugin, const clap_istream_t *str
         if (n < 0 || (uint64_t)n > sizeof text - length) return false;
     }
     if (!core_restore(f->core, text, length, why, sizeof why)) {
-        report(f, HC_LIVE_ERROR, why);
+        face_report(f, HC_LIVE_ERROR, why);
         return false;
     }
     if (f->params) f->params->rescan(f->host, CLAP_PARAM_RESCAN_VALUES);
@@ -159,6 +164,10 @@ static const void *CLAP_ABI get_extension(const clap_plugin_t *plugin, const cha
                {CLAP_EXT_PARAMS, &face_params},
                {CLAP_EXT_STATE, &state},
                {CLAP_EXT_LATENCY, &latency},
+#ifdef HC_WITH_WINDOW
+               {CLAP_EXT_GUI, &face_gui},
+               {CLAP_EXT_TIMER_SUPPORT, &face_timer},
+#endif
                {MORE_TAIL, &tail},
                {MORE_RENDER, &render},
                {CLAP_METERS, &meters},
@@ -196,6 +205,9 @@ static void CLAP_ABI deactivate(const clap_plugin_t *plugin)
 static void CLAP_ABI destroy(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
+#ifdef HC_WITH_WINDOW
+    if (f->gui) face_close_gui(f);
+#endif
     core_free(f->core);
     free(f->pieces);
     free(f);
@@ -209,7 +221,7 @@ static bool CLAP_ABI activate(const clap_plugin_t *plugin, double rate, uint32_t
     if (!(rate >= 1 && rate <= 1 << 24) || min_frames > max_frames || max_frames < 1) return false;
     int block = max_frames < MAX_BLOCK ? (int)max_frames : MAX_BLOCK;
     if (!core_open(f->core, (int)lrint(rate), block, why, sizeof why)) {
-        report(f, HC_LIVE_ERROR, why);
+        face_report(f, HC_LIVE_ERROR, why);
         return false;
     }
     core_activate(f->core);
@@ -236,7 +248,7 @@ const clap_plugin_t *face_create(const clap_plugin_descriptor_t *descriptor, con
 {
     struct face *f = calloc(1, sizeof *f);
     if (!f) return NULL;
-    f->core = core_new(variant, folder, &(struct core_host){f, CORE_LOADER, report, changed});
+    f->core = core_new(variant, folder, &(struct core_host){f, CORE_LOADER, face_report, changed});
     f->pieces = calloc((size_t)variant->n_in + (size_t)variant->n_out, sizeof *f->pieces);
     if (!f->core || !f->pieces) {
         core_free(f->core);

@@ -45,6 +45,7 @@ clap_process_status face_process(const clap_plugin_t *plugin, const clap_process
     if (p->frames_count > 0 && (!is_complete(p->audio_inputs, p->audio_inputs_count, v->n_in) ||
                                 !is_complete(p->audio_outputs, p->audio_outputs_count, v->n_out)))
         return CLAP_PROCESS_ERROR;
+    face_send_gestures(f, p->out_events);
     uint32_t done = 0, n_events = p->in_events ? p->in_events->size(p->in_events) : 0;
     for (uint32_t i = 0; i < n_events; i++) {
         const clap_event_header_t *event = p->in_events->get(p->in_events, i);

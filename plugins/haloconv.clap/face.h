@@ -5,8 +5,10 @@
 #include "clap_more.h"
 #include "plugins/core/core.h"
 
+#include <clap/ext/gui.h>
 #include <clap/ext/params.h>
 #include <clap/ext/thread-check.h>
+#include <clap/ext/timer-support.h>
 #include <stdatomic.h>
 
 enum { PIECE = 256 }; /* frames that are converted from and to 64 bits at once */
@@ -25,6 +27,9 @@ struct face {
     uint32_t reported_tail;      /* audio */
     float (*pieces)[PIECE];      /* [n_in + n_out]; audio */
     atomic_bool is_reported;     /* on_main_thread is called; it reads the status */
+    atomic_uint gestures[N_CONTROLS]; /* enum gesture: what the window did, and the host does not know yet */
+    struct gui *gui;             /* main thread; NULL: no window */
+    bool is_mask_chosen;         /* main thread: in the window; the state changes when it is loaded */
 
     /* main thread: the preset or file that was asked for last; preset_path: its mask, "" = it is answered */
     uint32_t preset_kind;
@@ -43,6 +48,10 @@ static inline struct face *face_of(const clap_plugin_t *plugin)
 extern const clap_plugin_params_t face_params;
 void face_apply_event(struct face *face, const clap_event_header_t *event); /* audio, or main while inactive */
 
+enum gesture { GESTURE_BEGIN = 1, GESTURE_VALUE = 2, GESTURE_END = 4 };
+void face_gesture(struct face *face, int control, enum gesture gesture); /* main thread: for the next block or flush */
+void face_send_gestures(struct face *face, const clap_output_events_t *out); /* as face_apply_event; NULL: no list */
+
 /* clap_process.c: audio */
 clap_process_status face_process(const clap_plugin_t *plugin, const clap_process_t *process);
 
@@ -51,7 +60,14 @@ extern const struct more_preset_load face_preset_load;
 extern const struct more_preset_discovery face_preset_discovery;
 void face_answer_preset(struct face *face); /* reports the end of a load to the host */
 
+/* clap_gui.c: main thread; a build without X11 lacks it */
+extern const clap_plugin_gui_t face_gui;
+extern const clap_plugin_timer_support_t face_timer;
+void face_close_gui(struct face *face);
+void face_answer_window(struct face *face); /* a mask is loaded */
+
 /* clap_plugin.c: any thread */
+void face_report(void *face, int level, const char *text); /* to the host's log; enum hc_live_level */
 const clap_plugin_t *face_create(const clap_plugin_descriptor_t *descriptor, const struct variant *variant,
                                  const char *folder, const clap_host_t *host);
 

@@ -394,7 +394,7 @@ static void draw_circle(const struct canvas *c, int part)
     set_font(c, small, false);
     draw_text(c, "Front", (struct rect){r.x, (int)(y - radius) - letter, r.w, letter}, ALIGN_CENTRE, text_dim);
     char text[40];
-    control_text(w, w->model->distance, distance->max, text, sizeof text);
+    layout_value_text(w, w->model->distance, distance->max, text, sizeof text);
     draw_text(c, text, (struct rect){r.x, (int)(y + radius), r.w, letter}, ALIGN_CENTRE, text_dim);
     layout_source(w, &source_x, &source_y);
     use(c, accent_dark);
@@ -453,7 +453,7 @@ static void draw_knob(const struct canvas *c, int part)
     cairo_stroke(c->cr);
     cairo_set_line_cap(c->cr, CAIRO_LINE_CAP_BUTT);
     set_font(c, normal, false);
-    control_text(w, i, w->value[i], text, sizeof text);
+    layout_value_text(w, i, w->value[i], text, sizeof text);
     if (w->typing && w->focus == part) {
         fill_box(c, value, 4, raised);
         outline(c, value, 4, accent);
@@ -473,7 +473,7 @@ static void draw_switch(const struct canvas *c, int part)
     const int i = part - PART_CONTROLS;
     const struct window_control *control = &c->w->model->controls[i];
     char text[80], value[40];
-    control_text(c->w, i, c->w->value[i], value, sizeof value);
+    layout_value_text(c->w, i, c->w->value[i], value, sizeof value);
     (void)snprintf(text, sizeof text, "%s%s%s", control->name, control->kind == WINDOW_SWITCH ? "" : ": ",
                    control->kind == WINDOW_SWITCH ? "" : value);
     draw_button(c, part, text, control->kind == WINDOW_SWITCH && c->w->value[i] > 0.5, ALIGN_CENTRE);

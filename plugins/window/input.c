@@ -89,8 +89,8 @@ static void end_typing(struct window *w, bool is_wanted)
         return;
     }
     char low[40], high[40];
-    control_text(w, i, control->min, low, sizeof low);
-    control_text(w, i, control->max, high, sizeof high);
+    layout_value_text(w, i, control->min, low, sizeof low);
+    layout_value_text(w, i, control->max, high, sizeof high);
     (void)snprintf(w->notice, sizeof w->notice, "%s cannot be \"%s\"; type a value from %s to %s", control->name,
                    w->typed, low, high);
     window_changed(w, PART_STATUS);

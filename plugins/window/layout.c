@@ -200,7 +200,7 @@ double control_value(const struct window_control *control, double position)
     return control->kind == WINDOW_KNOB ? value : rint(value);
 }
 
-void control_text(const struct window *w, int i, double value, char *text, size_t cap)
+void layout_value_text(const struct window *w, int i, double value, char *text, size_t cap)
 {
     const struct window_control *control = &w->model->controls[i];
     if (control->kind == WINDOW_CHOICE && control->choices)

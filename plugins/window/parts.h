@@ -99,7 +99,7 @@ void layout_source(const struct window *window, double *x, double *y); /* centre
 double layout_radius(const struct window *window);
 double control_position(const struct window_control *control, double value); /* 0 to 1 */
 double control_value(const struct window_control *control, double position);
-void control_text(const struct window *window, int control, double value, char *text, size_t cap);
+void layout_value_text(const struct window *window, int control, double value, char *text, size_t cap);
 
 /* input.c */
 void input_press(struct window *window, double x, double y, PuglMods mods, double time);

@@ -253,7 +253,7 @@ ARROWS = {
     "host/batch": {"host": ANY, "host/files": ANY, "host/moving": ANY,
                    "host/acoustics": ["host/acoustics/acoustics.h"]},
     "host/bench": {"host": ANY},
-    "plugins/haloconv.clap": {"plugins/core": ANY},
+    "plugins/haloconv.clap": {"plugins/core": ANY, "plugins/window": ["plugins/window/window.h"]},
     "plugins/haloconv.lv2": {"plugins/core": ANY},
     "plugins/window": {"host/acoustics": ["host/acoustics/acoustics.h", "host/acoustics/decay.h"]},
 }

@@ -1,7 +1,9 @@
 #include "clap_host.h"
 #include "trap.h"
 
+#include <clap/ext/gui.h>
 #include <clap/ext/thread-check.h>
+#include <clap/ext/timer-support.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,7 +24,7 @@ struct full {
     uint32_t n_events;
     bool events_sent;
     atomic_bool wants_callback;
-    bool is_trapped, is_offline;
+    bool is_trapped, is_offline, has_timer;
     const char *caught;
     pthread_mutex_t log_lock;
     char text[LOG_BYTES], shown[LOG_BYTES];
@@ -85,15 +87,55 @@ static void CLAP_ABI preset_loaded(const clap_host_t *host, uint32_t kind, const
     full_of(host)->session.n_loaded++;
 }
 
+static void CLAP_ABI request_flush(const clap_host_t *host)
+{
+    check(role == MAIN, "params.request_flush: role %d", role);
+    full_of(host)->session.n_flush_requests++;
+}
+
+static void CLAP_ABI mark_dirty(const clap_host_t *host)
+{
+    check(role == MAIN, "state.mark_dirty: role %d", role);
+    full_of(host)->session.n_dirty++;
+}
+
+enum { TIMER = 7 };
+
+static bool CLAP_ABI register_timer(const clap_host_t *host, uint32_t period_ms, clap_id *id)
+{
+    check(role == MAIN && !full_of(host)->has_timer && period_ms >= 16, "register_timer(%u): role %d", period_ms, role);
+    *id = TIMER;
+    return full_of(host)->has_timer = true;
+}
+
+static bool CLAP_ABI unregister_timer(const clap_host_t *host, clap_id id)
+{
+    check(role == MAIN && full_of(host)->has_timer && id == TIMER, "unregister_timer(%u): role %d", id, role);
+    full_of(host)->has_timer = false;
+    return true;
+}
+
+static void CLAP_ABI closed(const clap_host_t *host, bool was_destroyed)
+{
+    check(was_destroyed, "gui.closed: the window is destroyed");
+    full_of(host)->session.n_closed++;
+}
+
 static const void *CLAP_ABI get_extension(const clap_host_t *host, const char *id)
 {
     static const clap_host_thread_check_t threads = {is_main_thread, is_audio_thread};
-    static const clap_host_params_t params = {.rescan = rescan};
+    static const clap_host_params_t params = {.rescan = rescan, .request_flush = request_flush};
+    static const clap_host_state_t state = {mark_dirty};
+    static const clap_host_timer_support_t timers = {register_timer, unregister_timer};
+    static const clap_host_gui_t gui = {.closed = closed};
     static const struct more_host_log log = {log_line};
     static const struct more_host_tail tail = {tail_changed};
     static const struct more_host_preset_load presets = {preset_error, preset_loaded};
     if (strcmp(id, CLAP_EXT_THREAD_CHECK) == 0) return &threads;
     if (strcmp(id, CLAP_EXT_PARAMS) == 0) return &params;
+    if (strcmp(id, CLAP_EXT_STATE) == 0) return &state;
+    if (strcmp(id, CLAP_EXT_TIMER_SUPPORT) == 0) return &timers;
+    if (strcmp(id, CLAP_EXT_GUI) == 0) return &gui;
     if (strcmp(id, MORE_LOG) == 0) return &log;
     if (strcmp(id, MORE_TAIL) == 0) return &tail;
     return strcmp(id, MORE_PRESET_LOAD) == 0 ? &presets : NULL;
@@ -272,7 +314,29 @@ const clap_input_events_t *clap_events(struct clap_session *s)
 
 static bool CLAP_ABI try_push(const clap_output_events_t *list, const clap_event_header_t *event)
 {
-    check_failed(__FILE__, __LINE__, "no event", "the plugin sent event %d", event->type);
+    struct full *f = list->ctx;
+    check(f->has_timer, "without a window the plugin sent event %d", event->type);
+    const bool is_value = event->type == CLAP_EVENT_PARAM_VALUE;
+    const clap_event_param_value_t *value = (const clap_event_param_value_t *)(const void *)event;
+    const clap_event_param_gesture_t *gesture = (const clap_event_param_gesture_t *)(const void *)event;
+    check(event->size == (is_value ? sizeof *value : sizeof *gesture) && event->time == 0, "an event of %u bytes",
+          event->size);
+    check(f->session.n_sent < 64, "too many events come out");
+    f->session.sent[f->session.n_sent++] =
+        (struct clap_sent){event->type, is_value ? value->param_id : gesture->param_id, is_value ? value->value : 0};
+    return true;
+}
+
+void clap_flush(struct clap_session *s)
+{
+    const clap_output_events_t out = {s, try_push};
+    s->params->flush(s->plugin, clap_events(s), &out);
+}
+
+void clap_tick(struct clap_session *s)
+{
+    const clap_plugin_timer_support_t *timer = s->plugin->get_extension(s->plugin, CLAP_EXT_TIMER_SUPPORT);
+    if (((struct full *)s)->has_timer) timer->on_timer(s->plugin, TIMER);
 }
 
 clap_process_status clap_process_block(struct clap_session *s, const clap_process_t *process)
@@ -291,7 +355,7 @@ clap_process_status clap_process_block(struct clap_session *s, const clap_proces
 
 clap_process_status clap_play(struct clap_session *s, float *const *in, float *const *out, uint32_t n)
 {
-    static const clap_output_events_t nowhere = {NULL, try_push};
+    const clap_output_events_t events_out = {s, try_push};
     clap_audio_buffer_t from = {.data32 = (float **)(uintptr_t)in, .channel_count = (uint32_t)s->variant->n_in};
     clap_audio_buffer_t to = {.data32 = (float **)(uintptr_t)out, .channel_count = (uint32_t)s->variant->n_out};
     return clap_process_block(s, &(clap_process_t){.steady_time = -1,
@@ -301,7 +365,7 @@ clap_process_status clap_play(struct clap_session *s, float *const *in, float *c
                                                    .audio_inputs_count = 1,
                                                    .audio_outputs_count = 1,
                                                    .in_events = clap_events(s),
-                                                   .out_events = &nowhere});
+                                                   .out_events = &events_out});
 }
 
 void clap_idle(struct clap_session *s)

@@ -26,6 +26,9 @@ struct clap_session {
     const struct more_preset_load *presets;
     int n_rescans, n_loaded, n_errors; /* calls of the host's params.rescan, preset_load.loaded and on_error    */
     char error[1024];        /* text of the last on_error                                                        */
+    int n_flush_requests, n_dirty, n_closed; /* calls of params.request_flush, state.mark_dirty, gui.closed      */
+    struct clap_sent { uint16_t type; clap_id id; double value; } sent[64]; /* events that came out              */
+    int n_sent;
 };
 
 /* $CLAP_PLUGIN in $BUILD, "haloconv.clap" unless it is set before the first call. Ends the test on failure. */
@@ -54,6 +57,8 @@ clap_process_status clap_process_block(struct clap_session *s, const clap_proces
 
 /* Calls on_main_thread until n presets were loaded or refused, since the beginning. */
 void clap_await_presets(struct clap_session *s, int n);
+void clap_tick(struct clap_session *s);            /* the timer of the window, if there is one                  */
+void clap_flush(struct clap_session *s);           /* params.flush, while inactive                              */
 void clap_idle(struct clap_session *s);            /* on_main_thread, if the plugin asked for it                 */
 
 /* Calls of this thread count as those of another one. */

@@ -206,7 +206,9 @@ PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 # The plugin needs libsndfile for the masks that it ships with.
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
 CORE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/plugin_window.c),$(wildcard plugins/core/*.c)))
-PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c))) $(CORE_OBJS)
+PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c %/ui.c,$(wildcard plugins/haloconv.lv2/*.c))) $(CORE_OBJS)
+# The window has a file of its own, so that the plugin does not load the libraries of X11.
+LV2_WINDOW := $(if $(WINDOW),$(BUNDLE:%=%/haloconv_ui.so))
 # The CLAP plugin plays the masks of the LV2 bundle.
 CLAP := $(if $(and $(HAVE_CLAP),$(BUNDLE)),$(BUILD)/haloconv.clap)
 CLAP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/clap_gui.c),$(wildcard plugins/haloconv.clap/*.c)))
@@ -318,7 +320,7 @@ $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h 
 
 # ---- the plugins -----------------------------------------------------------------------------------------------------
 # They export only their standard's entry: lv2_descriptor, clap_entry.
-$(PLUGIN_OBJS) $(CLAP_OBJS): private ALL_CFLAGS += -fvisibility=hidden
+$(PLUGIN_OBJS) $(CLAP_OBJS) $(BUILD)/plugins/haloconv.lv2/ui.o: private ALL_CFLAGS += -fvisibility=hidden
 $(CLAP_OBJS): private ALL_CFLAGS += $(CLAP_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW)
 $(CLAP_OBJS): $(BUILD)/window_flags
 $(BUILD)/haloconv.clap: plugins/haloconv.clap/clap.map $(CLAP_OBJS) $(CORE_OBJS) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
@@ -327,14 +329,18 @@ $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,--exclude-libs,ALL $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
+$(BUILD)/haloconv.lv2/haloconv_ui.so: plugins/haloconv.lv2/ui.map $(patsubst %,$(BUILD)/plugins/%.o,haloconv.lv2/ui \
+                   haloconv.lv2/messages core/plugin_window core/controls core/control_text) $(WINDOW) $(BUILD)/libhaloconv.a
+	@mkdir -p $(@D)
+	$(call link,-shared -Wl$(comma)--version-script=$< $(LIB_LIBS) $(WINDOW_LIBS))
 $(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/core/controls.c plugins/haloconv.lv2/ports.h \
                            plugins/core/controls.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC_THAT_RUNS) $(filter %.c,$^) -o $@
 $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.lv2/haloconv.so $(BUILD)/impulses/made \
-                                    plugins/haloconv.lv2/through.txt
-	$(Q)$< $(@D) haloconv.so $(VERSION)
+                                    plugins/haloconv.lv2/through.txt $(LV2_WINDOW) $(BUILD)/window_flags
+	$(Q)$< $(@D) haloconv.so $(VERSION) $(notdir $(LV2_WINDOW))
 	$(Q)cp $(patsubst %,$(BUILD)/impulses/%.wav,cabinet chamber hall plate room spring) \
 	  plugins/haloconv.lv2/through.txt $(@D)/
 	$(Q)cp -r $(BUILD)/impulses/head $(@D)/

@@ -92,7 +92,7 @@ endif
 ifneq ($(BUNDLE),)
 	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2 $(TO)/share/metainfo
 	$(INSTALL) -m 644 plugins/haloconv.lv2/$(METAINFO) $(TO)/share/metainfo/
-	$(INSTALL_BINARY) $(BUNDLE)/haloconv.so $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
+	$(INSTALL_BINARY) $(BUNDLE)/haloconv.so $(LV2_WINDOW) $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
 	$(INSTALL) -m 644 $(BUNDLE)/*.ttl $(BUNDLE)/*.wav $(BUNDLE)/*.txt $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
 	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head
 	$(INSTALL) -m 644 $(BUNDLE)/head/*.wav $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head/

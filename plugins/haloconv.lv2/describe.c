@@ -1,7 +1,7 @@
 /* describe - writes the bundle's Turtle files from the tables of ports.h: manifest.ttl, presets.ttl, a file for each
  * plugin.
  *
- *   describe FOLDER BINARY VERSION
+ *   describe FOLDER BINARY VERSION [BINARY_OF_WINDOW]
  */
 #include "ports.h"
 
@@ -26,6 +26,7 @@ static const char prefixes[] = "@prefix atom:   <http://lv2plug.in/ns/ext/atom#>
                                "@prefix rdfs:   <http://www.w3.org/2000/01/rdf-schema#> .\n"
                                "@prefix rsz:    <http://lv2plug.in/ns/ext/resize-port#> .\n"
                                "@prefix state:  <http://lv2plug.in/ns/ext/state#> .\n"
+                               "@prefix ui:     <http://lv2plug.in/ns/extensions/ui#> .\n"
                                "@prefix units:  <http://lv2plug.in/ns/extensions/units#> .\n"
                                "@prefix urid:   <http://lv2plug.in/ns/ext/urid#> .\n"
                                "@prefix work:   <http://lv2plug.in/ns/ext/worker#> .\n";
@@ -62,7 +63,24 @@ static void preset(FILE *file, const struct variant *v, const struct plugin_pres
             s->symbol, v->symbol);
 }
 
-static void write_manifest(const char *folder, const char *binary)
+/* One window for all plugins. Some hosts pass messages to it only if it asks for them. */
+static void write_window(FILE *file, const char *binary)
+{
+    fprintf(file,
+            "\n<" UI_URI ">\n    a ui:X11UI ;\n    lv2:binary <%s> ;\n    lv2:requiredFeature urid:map , "
+            "ui:idleInterface ;\n    lv2:optionalFeature ui:parent , ui:resize , ui:touch , opts:options ,\n"
+            "        <http://lv2plug.in/ns/ext/instance-access> , <http://lv2plug.in/ns/ext/data-access> ;\n"
+            "    lv2:extensionData ui:idleInterface , ui:resize ;\n    opts:supportedOption ui:scaleFactor",
+            binary);
+    for (const struct variant *v = variants; v < variants + N_VARIANTS; v++)
+        fprintf(file,
+                " ;\n    ui:portNotification [ ui:plugin <" PLUGIN_URI "%s> ; lv2:symbol \"notify\" ;\n"
+                "        ui:protocol atom:eventTransfer ; ui:notifyType atom:Object ]",
+                v->symbol);
+    fputs(" .\n", file);
+}
+
+static void write_manifest(const char *folder, const char *binary, const char *window)
 {
     FILE *file = create(folder, "manifest", ".ttl");
     for (const struct variant *v = variants; v < variants + N_VARIANTS; v++) {
@@ -74,6 +92,7 @@ static void write_manifest(const char *folder, const char *binary)
             fputs(" ;\n    rdfs:seeAlso <presets.ttl> .\n", file);
         }
     }
+    if (window) write_window(file, window);
     finish(file);
 }
 
@@ -214,7 +233,7 @@ static void write_group(FILE *file, const struct variant *v, int out)
     if (out) fprintf(file, " ;\n    pg:source <" PLUGIN_URI "%s:in> .\n", v->symbol);
 }
 
-static void write_plugin(const char *folder, const struct variant *v, const char *version)
+static void write_plugin(const char *folder, const struct variant *v, const char *version, bool has_window)
 {
     int minor = 0, micro = 0, index = 0;
     sscanf(version, "%*d.%d.%d", &minor, &micro);
@@ -247,6 +266,7 @@ static void write_plugin(const char *folder, const struct variant *v, const char
             "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI "%s:out> ;\n    state:state [ <%s> <%s> ] ;\n",
             v->symbol, kind, v->name, minor, micro, variant_comments[is_bank], variant_file_uri(v), v->symbol,
             v->symbol, variant_file_uri(v), v->mask);
+    if (has_window) fputs("    ui:ui <" UI_URI "> ;\n", file);
     write_audio(file, v, &index, 0);
     write_audio(file, v, &index, 1);
     write_controls(file, v, &index);
@@ -259,12 +279,12 @@ static void write_plugin(const char *folder, const struct variant *v, const char
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fprintf(stderr, "usage: describe FOLDER BINARY VERSION\n");
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: describe FOLDER BINARY VERSION [BINARY_OF_WINDOW]\n");
         return 2;
     }
-    write_manifest(argv[1], argv[2]);
+    write_manifest(argv[1], argv[2], argv[4]);
     write_presets(argv[1]);
-    for (int v = 0; v < N_VARIANTS; v++) write_plugin(argv[1], &variants[v], argv[3]);
+    for (int v = 0; v < N_VARIANTS; v++) write_plugin(argv[1], &variants[v], argv[3], argc == 5);
     return 0;
 }

@@ -344,12 +344,19 @@ static LV2_State_Status restore(LV2_Handle handle, LV2_State_Retrieve_Function r
     return LV2_STATE_SUCCESS;
 }
 
+static void get_meters(void *instance, struct core_meters *meters)
+{
+    core_get_meters(((struct plugin *)instance)->core, meters);
+}
+
 static const void *extension_data(const char *uri)
 {
+    static const struct plugin_meters meters = {get_meters};
     static const LV2_Worker_Interface worker = {work, work_response, NULL};
     static const LV2_State_Interface state = {save, restore};
     if (strcmp(uri, LV2_WORKER__interface) == 0) return &worker;
     if (strcmp(uri, LV2_STATE__interface) == 0) return &state;
+    if (strcmp(uri, METERS_URI) == 0) return &meters;
     return NULL;
 }
 

@@ -13,6 +13,14 @@
 #define BANK_URI PLUGIN_URI "bank"     /* for a plugin with sources: the bank's path         */
 #define STATUS_URI PLUGIN_URI "status" /* the parameter with the result of the last load: "ok", or the error     */
 
+#define UI_URI PLUGIN_URI "ui"         /* the window */
+#define METERS_URI PLUGIN_URI "meters" /* extension data of a plugin: a struct plugin_meters, for the window */
+
+struct core_meters;
+struct plugin_meters {
+    void (*get)(void *instance, struct core_meters *meters); /* [setup] core_get_meters                          */
+};
+
 enum { MESSAGE_BYTES = 8192 };
 
 static inline const char *variant_file_uri(const struct variant *variant)

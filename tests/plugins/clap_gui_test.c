@@ -128,9 +128,13 @@ static void a_drag_of_a_knob_is_a_gesture_for_the_host(const char *backend)
     until(h, play(h), h->s->n_sent == 2, "a drag sends no value");
     check(value_of(h, GAIN) > 0.1, "a drag upwards sets %g dB", value_of(h, GAIN));
     check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, GAIN, value_of(h, GAIN));
+    const double dragged = value_of(h, GAIN);
     press(h, 1, false);
-    until(h, play(h), h->s->n_sent == 3, "a release does not end the gesture");
-    check_sent(h, 2, CLAP_EVENT_PARAM_GESTURE_END, GAIN, 0);
+    press(h, 4, true), press(h, 4, false); /* before the host knows of the end */
+    until(h, (void)0, value_of(h, GAIN) > dragged + 0.4, "a notch sets %g dB", value_of(h, GAIN));
+    until(h, play(h), h->s->n_sent == 4, "a release and a notch send %d events", h->s->n_sent - 2);
+    check_sent(h, 2, CLAP_EVENT_PARAM_VALUE, GAIN, value_of(h, GAIN));
+    check_sent(h, 3, CLAP_EVENT_PARAM_GESTURE_END, GAIN, 0);
     const char *caught = clap_caught(h->s);
     check(!caught, "the audio thread calls %s", caught);
     close_gui(h);

@@ -1,8 +1,8 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 # CONTRIBUTING.md lists the goals. Tests are in tests/tests.mk, wheels, installation and Debian packages in packaging/packaging.mk.
 #
-#   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, PORTAUDIO, JACK, ALSA, LO,
-#   LV2, MPI likewise): a miss is an error; =0: do without
+#   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, X11, PORTAUDIO, JACK, ALSA,
+#   LO, LV2, CLAP, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
 #   setup-cross | setup-deb: only that
@@ -10,7 +10,7 @@
 #   GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds of GPU, as packages need it;
 #   CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
 #   WERROR=1: warnings are errors (CI)     V=1: show the commands
-#   Packagers: CFLAGS, CXXFLAGS, CPPFLAGS, LDFLAGS, AR, PKG_CONFIG, INSTALL; PREFIX, LIBDIR, LV2_FOLDER, DESTDIR; STRIP= keeps symbols.
+#   Packagers: CFLAGS, CXXFLAGS, CPPFLAGS, LDFLAGS, AR, PKG_CONFIG, INSTALL; PREFIX, LIBDIR, LV2_FOLDER, CLAP_FOLDER, DESTDIR; STRIP= keeps symbols.
 #   CC=aarch64-linux-gnu-gcc cross-compiles; CC_FOR_BUILD compiles what the build itself runs
 
 MAKEFLAGS += --no-builtin-rules
@@ -70,16 +70,28 @@ $(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
 $(eval $(call find,ARCHIVE,libarchive))
 $(eval $(call find,CAIRO,cairo))
+$(eval $(call find,X11,x11))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
 $(eval $(call find,ALSA,alsa))
 $(eval $(call find,LO,liblo))
 $(eval $(call find,LV2,lv2))
 $(eval $(call find,MPI,ompi-c))
+DPF := /usr/share/dpf/distrho/src
 # libarchive's readers of other formats load twelve libraries; a static one leaves them out.
 ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libarchive)/libarchive.a),\
                  $(shell $(PKG_CONFIG) --libs libarchive)))
+# The plugins' window needs pugl's sources, too (plugins/window/window.mk).
+PUGL ?= /usr/share/dpf/dgl/src/pugl-upstream
+WINDOW := $(if $(and $(HAVE_CAIRO),$(HAVE_X11),$(wildcard $(PUGL)/src/x11_stub.c)),$(BUILD)/libhaloconv_window.a)
 NVCC_VERSION = $(shell $(NVCC) --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\).*/\1/p')
+# The headers of CLAP: a package of their own, or Debian's dpf-source.
+HAVE_CLAP := $(if $(filter 0,$(WITH_CLAP)),,$(or $(call pkg_version,clap),$(if $(wildcard $(DPF)/clap/entry.h),1.1.1)))
+ifeq ($(WITH_CLAP)$(HAVE_CLAP),1)
+$(error WITH_CLAP=1, but there are no headers of CLAP, in a package clap or in $(DPF); make setup-build installs dpf-source)
+endif
+FOUND += CLAP=$(or $(HAVE_CLAP),no)
+CLAP_FLAGS := $(if $(HAVE_CLAP),$(if $(call pkg_version,clap),$(shell $(PKG_CONFIG) --cflags clap),-isystem $(DPF)))
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(and $(NVCC),$(CUDA_ARCHS)),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
 $(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set NVCC)
@@ -106,11 +118,13 @@ haloconv $(VERSION)
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
   tar files   $(if $(HAVE_ARCHIVE),libarchive $(HAVE_ARCHIVE),no)
   plots       SVG$(if $(HAVE_CAIRO), and PNG (Cairo $(HAVE_CAIRO)), (no Cairo for PNG))
+  window      $(if $(WINDOW),pugl on X11 $(HAVE_X11),no (the plugins' window needs Cairo, X11 and pugl's sources))
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
   OSC         $(if $(HAVE_LO),liblo $(HAVE_LO),no)
   LV2         $(or $(HAVE_LV2),no)
+  CLAP        $(or $(HAVE_CLAP),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
 SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz cross-test \
@@ -123,7 +137,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
-PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 MPI
+PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 CLAP MPI
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \
             $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
 LIB_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) $(if $(HAVE_YAML),yaml-0.1) \
@@ -191,7 +205,13 @@ PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 
 # The plugin needs libsndfile for the masks that it ships with.
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
-PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c,$(wildcard plugins/haloconv.lv2/*.c)))
+CORE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/plugin_window.c),$(wildcard plugins/core/*.c)))
+PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c %/ui.c,$(wildcard plugins/haloconv.lv2/*.c))) $(CORE_OBJS)
+# The window has a file of its own, so that the plugin does not load the libraries of X11.
+LV2_WINDOW := $(if $(WINDOW),$(BUNDLE:%=%/haloconv_ui.so))
+# The CLAP plugin plays the masks of the LV2 bundle.
+CLAP := $(if $(and $(HAVE_CLAP),$(BUNDLE)),$(BUILD)/haloconv.clap)
+CLAP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/clap_gui.c),$(wildcard plugins/haloconv.clap/*.c)))
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
@@ -201,7 +221,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross deb)
         ladder rung run-rung check deb
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
-     $(BUNDLE:%=%/manifest.ttl)
+     $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(WINDOW)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
@@ -210,7 +230,8 @@ endif
 # the kernels and the tests that contain HC_WITH_CUDA. (private: the flags of one object are not those of its prerequisites)
 $(BUILD)/flags: ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4) $(LDFLAGS)
 $(BUILD)/cuda_flags: ALL_FLAGS = $(if $(HAVE_CUDA),$(NVCC_FLAGS))
-$(BUILD)/flags $(BUILD)/cuda_flags $(BUILD)/module_flags: FORCE
+$(BUILD)/window_flags: ALL_FLAGS = $(WINDOW_FLAGS)
+$(BUILD)/flags $(BUILD)/cuda_flags $(BUILD)/module_flags $(BUILD)/window_flags: FORCE
 	@mkdir -p $(@D); echo '$(ALL_FLAGS)' | cmp -s - $@ || echo '$(ALL_FLAGS)' >$@
 FORCE:
 CUDA_AWARE := $(shell grep -rl --include='*.c' HC_WITH_CUDA tests | sed -E 's|^tests/.*/|tests/|; s|c$$|o|')
@@ -297,20 +318,29 @@ $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h 
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,cairo) -lm -o $@
 
-# ---- the LV2 bundle --------------------------------------------------------------------------------------------------
-# The bundle exports only lv2_descriptor.
-$(PLUGIN_OBJS): private ALL_CFLAGS += -fvisibility=hidden
+# ---- the plugins -----------------------------------------------------------------------------------------------------
+# They export only their standard's entry: lv2_descriptor, clap_entry.
+$(PLUGIN_OBJS) $(CLAP_OBJS) $(BUILD)/plugins/haloconv.lv2/ui.o: private ALL_CFLAGS += -fvisibility=hidden
+$(CLAP_OBJS): private ALL_CFLAGS += $(CLAP_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW)
+$(CLAP_OBJS): $(BUILD)/window_flags
+$(BUILD)/haloconv.clap: plugins/haloconv.clap/clap.map $(CLAP_OBJS) $(CORE_OBJS) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
+	$(call link,-shared -Wl$(comma)--version-script=$< $(LIB_LIBS) $(WINDOW_LIBS))
 $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -Wl,--exclude-libs,ALL $(ALL_LDFLAGS) $^ $(LIB_LIBS) -o $@
-$(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/haloconv.lv2/ports.h $(BUILD)/flags
+$(BUILD)/haloconv.lv2/haloconv_ui.so: plugins/haloconv.lv2/ui.map $(patsubst %,$(BUILD)/plugins/%.o,haloconv.lv2/ui \
+                   haloconv.lv2/messages core/plugin_window core/controls core/control_text) $(WINDOW) $(BUILD)/libhaloconv.a
+	@mkdir -p $(@D)
+	$(call link,-shared -Wl$(comma)--version-script=$< $(LIB_LIBS) $(WINDOW_LIBS))
+$(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/core/controls.c plugins/haloconv.lv2/ports.h \
+                           plugins/core/controls.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC_THAT_RUNS) $< -o $@
+	$(Q)$(CC_THAT_RUNS) $(filter %.c,$^) -o $@
 $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.lv2/haloconv.so $(BUILD)/impulses/made \
-                                    plugins/haloconv.lv2/through.txt
-	$(Q)$< $(@D) haloconv.so $(VERSION)
+                                    plugins/haloconv.lv2/through.txt $(LV2_WINDOW) $(BUILD)/window_flags
+	$(Q)$< $(@D) haloconv.so $(VERSION) $(notdir $(LV2_WINDOW))
 	$(Q)cp $(patsubst %,$(BUILD)/impulses/%.wav,cabinet chamber hall plate room spring) \
 	  plugins/haloconv.lv2/through.txt $(@D)/
 	$(Q)cp -r $(BUILD)/impulses/head $(@D)/
@@ -348,7 +378,7 @@ run-demo: all impulses
 	  'more masks beside them.'
 
 # ---- tests, emulated GPU, ladder, packages ---------------------------------------------------------------------------
-include tests/cuda/emulator.mk kernels/ladder/ladder.mk tests/tests.mk packaging/packaging.mk
+include tests/cuda/emulator.mk kernels/ladder/ladder.mk plugins/window/window.mk tests/tests.mk packaging/packaging.mk
 
 clean:
 	rm -rf build

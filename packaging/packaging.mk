@@ -47,6 +47,7 @@ SO_NAME := $(SO).1
 TO = $(DESTDIR)$(PREFIX)
 TO_LIB = $(DESTDIR)$(LIBDIR)
 LV2_FOLDER ?= $(LIBDIR)/lv2
+CLAP_FOLDER ?= $(LIBDIR)/clap
 TO_COMPLETIONS = $(TO)/share/bash-completion/completions
 METAINFO := org.freedesktop.LinuxAudio.Plugins.haloconv.metainfo.xml
 INSTALL ?= install
@@ -91,10 +92,11 @@ endif
 ifneq ($(BUNDLE),)
 	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2 $(TO)/share/metainfo
 	$(INSTALL) -m 644 plugins/haloconv.lv2/$(METAINFO) $(TO)/share/metainfo/
-	$(INSTALL_BINARY) $(BUNDLE)/haloconv.so $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
+	$(INSTALL_BINARY) $(BUNDLE)/haloconv.so $(LV2_WINDOW) $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
 	$(INSTALL) -m 644 $(BUNDLE)/*.ttl $(BUNDLE)/*.wav $(BUNDLE)/*.txt $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/
 	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head
 	$(INSTALL) -m 644 $(BUNDLE)/head/*.wav $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head/
+	$(if $(CLAP),$(INSTALL) -d $(DESTDIR)$(CLAP_FOLDER) && $(INSTALL_BINARY) $(CLAP) $(DESTDIR)$(CLAP_FOLDER)/)
 endif
 uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)
@@ -104,6 +106,7 @@ uninstall:
 	rm -f $(DESTDIR)$(USER_UNITS)/haloconv@.service $(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
 	rm -f $(TO_LIB)/haloconv/libhaloconv_cuda.so
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2
+	rm -f $(DESTDIR)$(CLAP_FOLDER)/haloconv.clap
 	$(if $(PYTHON_FOLDER),rm -rf $(DESTDIR)$(PYTHON_FOLDER)/haloconv)
 
 # ---- Debian packages -------------------------------------------------------------------------------------------------

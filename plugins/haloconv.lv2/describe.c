@@ -1,7 +1,7 @@
 /* describe - writes the bundle's Turtle files from the tables of ports.h: manifest.ttl, presets.ttl, a file for each
  * plugin.
  *
- *   describe FOLDER BINARY VERSION
+ *   describe FOLDER BINARY VERSION [BINARY_OF_WINDOW]
  */
 #include "ports.h"
 
@@ -26,40 +26,14 @@ static const char prefixes[] = "@prefix atom:   <http://lv2plug.in/ns/ext/atom#>
                                "@prefix rdfs:   <http://www.w3.org/2000/01/rdf-schema#> .\n"
                                "@prefix rsz:    <http://lv2plug.in/ns/ext/resize-port#> .\n"
                                "@prefix state:  <http://lv2plug.in/ns/ext/state#> .\n"
+                               "@prefix ui:     <http://lv2plug.in/ns/extensions/ui#> .\n"
                                "@prefix units:  <http://lv2plug.in/ns/extensions/units#> .\n"
                                "@prefix urid:   <http://lv2plug.in/ns/ext/urid#> .\n"
                                "@prefix work:   <http://lv2plug.in/ns/ext/worker#> .\n";
 
-/* The masks of the bundle, with the gains of their presets. A mask without a direct sound is mixed with the dry signal.
- */
-static const struct shipped {
-    const char *file, *symbol, *label;
-    int n_channels;
-    float dry_db, wet_db, predelay_ms;
-} shipped[] = {
-    {"hall.wav", "hall", "Hall", 2, -90, 0, 0},
-    {"room.wav", "room", "Room", 2, -90, 0, 0},
-    {"chamber.wav", "chamber", "Chamber", 4, -90, 0, 0},
-    {"plate.wav", "plate", "Plate", 2, 0, -12, 0},
-    {"plate.wav", "plate_vocal", "Plate, vocal", 2, 0, -15, 30},
-    {"plate.wav", "plate_drums", "Plate, drums", 2, 0, -8, 0},
-    {"plate.wav", "plate_send", "Plate, for a send", 2, -90, 0, 0},
-    {"spring.wav", "spring", "Spring", 1, 0, -12, 0},
-    {"spring.wav", "spring_surf", "Spring, surf", 1, 0, -6, 0},
-    {"spring.wav", "spring_send", "Spring, for a send", 1, -90, 0, 0},
-    {"cabinet.wav", "cabinet", "Guitar cabinet", 1, -90, 0, 0},
-    {"through.txt", "through", "Through", 1, -90, 0, 0},
-};
-enum { N_SHIPPED = sizeof shipped / sizeof *shipped };
-
-/* Does the mask fit the plugin by the channel rule of haloconv_masks.h? The mono plugin plays a stereo mask's left
- * channel. */
-static int fits(const struct shipped *s, const struct variant *v)
-{
-    if (v->n_sources > 0) return 0;
-    if (v->n_in == 1) return s->n_channels == 1 || s->n_channels == 2;
-    return s->n_channels == 1 || (v->n_in == 2 && (s->n_channels == 2 || s->n_channels == 4));
-}
+/* Names of LV2's vocabulary of units. */
+static const char *const units[N_UNITS] = {[UNIT_DEGREE] = "degree", [UNIT_M] = "m",         [UNIT_DB] = "db",
+                                           [UNIT_MS] = "ms",         [UNIT_FRAME] = "frame", [UNIT_PERCENT] = "pc"};
 
 static FILE *create(const char *folder, const char *name, const char *ending)
 {
@@ -83,24 +57,42 @@ static void finish(FILE *file)
 }
 
 /* Begins the description of a preset. */
-static void preset(FILE *file, const struct variant *v, const struct shipped *s)
+static void preset(FILE *file, const struct variant *v, const struct plugin_preset *s)
 {
     fprintf(file, "\n<" PLUGIN_URI "%s:%s>\n    a pset:Preset ;\n    lv2:appliesTo <" PLUGIN_URI "%s>", v->symbol,
             s->symbol, v->symbol);
 }
 
-static void write_manifest(const char *folder, const char *binary)
+/* One window for all plugins. Some hosts pass messages to it only if it asks for them. */
+static void write_window(FILE *file, const char *binary)
+{
+    fprintf(file,
+            "\n<" UI_URI ">\n    a ui:X11UI ;\n    lv2:binary <%s> ;\n    lv2:requiredFeature urid:map , "
+            "ui:idleInterface ;\n    lv2:optionalFeature ui:parent , ui:resize , ui:touch , opts:options ,\n"
+            "        <http://lv2plug.in/ns/ext/instance-access> , <http://lv2plug.in/ns/ext/data-access> ;\n"
+            "    lv2:extensionData ui:idleInterface , ui:resize ;\n    opts:supportedOption ui:scaleFactor",
+            binary);
+    for (const struct variant *v = variants; v < variants + N_VARIANTS; v++)
+        fprintf(file,
+                " ;\n    ui:portNotification [ ui:plugin <" PLUGIN_URI "%s> ; lv2:symbol \"notify\" ;\n"
+                "        ui:protocol atom:eventTransfer ; ui:notifyType atom:Object ]",
+                v->symbol);
+    fputs(" .\n", file);
+}
+
+static void write_manifest(const char *folder, const char *binary, const char *window)
 {
     FILE *file = create(folder, "manifest", ".ttl");
     for (const struct variant *v = variants; v < variants + N_VARIANTS; v++) {
         fprintf(file, "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin ;\n    lv2:binary <%s> ;\n    rdfs:seeAlso <%s.ttl> .\n",
                 v->symbol, binary, v->symbol);
-        for (const struct shipped *s = shipped; s < shipped + N_SHIPPED; s++) {
-            if (!fits(s, v)) continue;
+        for (const struct plugin_preset *s = plugin_presets; s < plugin_presets + N_PRESETS; s++) {
+            if (!preset_fits(s, v)) continue;
             preset(file, v, s);
             fputs(" ;\n    rdfs:seeAlso <presets.ttl> .\n", file);
         }
     }
+    if (window) write_window(file, window);
     finish(file);
 }
 
@@ -108,8 +100,8 @@ static void write_presets(const char *folder)
 {
     FILE *file = create(folder, "presets", ".ttl");
     for (const struct variant *v = variants; v < variants + N_VARIANTS; v++)
-        for (const struct shipped *s = shipped; s < shipped + N_SHIPPED; s++) {
-            if (!fits(s, v)) continue;
+        for (const struct plugin_preset *s = plugin_presets; s < plugin_presets + N_PRESETS; s++) {
+            if (!preset_fits(s, v)) continue;
             preset(file, v, s);
             fprintf(file,
                     " ;\n    rdfs:label \"%s\" ;\n    lv2:port [ lv2:symbol \"dry\" ; pset:value %.1f ] ,\n"
@@ -161,18 +153,58 @@ static void write_audio(FILE *file, const struct variant *v, int *index, int out
     }
 }
 
+/* Writes a list that is separated by commas; the first entry begins the property. */
+static void listed(FILE *file, int *n, const char *property_name, const char *entry)
+{
+    if ((*n)++ == 0)
+        property(file, "%s %s", property_name, entry);
+    else
+        fprintf(file, " , %s", entry);
+}
+
+static void write_port_properties(FILE *file, int c)
+{
+    static const char *const designations[N_CONTROLS] = {
+        [ENABLED] = "lv2:enabled", [FREEWHEEL] = "lv2:freeWheeling", [LATENCY] = "lv2:latency"};
+    const struct control_spec *p = &controls[c];
+    const struct {
+        bool holds;
+        const char *name;
+    } all[] = {{p->kind == CONTROL_TOGGLE, "lv2:toggled"},
+               {p->kind == CONTROL_INTEGER || p->kind == CONTROL_CHOICE, "lv2:integer"},
+               {p->kind == CONTROL_CHOICE, "lv2:enumeration"},
+               {p->kind == CONTROL_LOGARITHMIC, "pprops:logarithmic"},
+               {p->flags & CONTROL_EXPENSIVE, "pprops:expensive"},
+               {p->flags & CONTROL_EXPENSIVE, "pprops:notAutomatic"},
+               {c == FREEWHEEL, "lv2:connectionOptional"},
+               {c == LATENCY, "lv2:reportsLatency"},
+               {p->flags & CONTROL_HIDDEN, "pprops:notOnGUI"}};
+    int n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].holds) listed(file, &n, "lv2:portProperty", all[i].name);
+    if (designations[c]) property(file, "lv2:designation %s", designations[c]);
+    n = 0;
+    for (int i = 0; p->labels && p->labels[i]; i++) {
+        char point[80];
+        snprintf(point, sizeof point, "[ rdfs:label \"%s\" ; rdf:value %d ]", p->labels[i], i);
+        listed(file, &n, "lv2:scalePoint", point);
+    }
+}
+
 static void write_controls(FILE *file, const struct variant *v, int *index)
 {
     for (int c = 0; c < N_CONTROLS; c++) {
         if (!variant_has(v, c)) continue;
-        const struct port *p = &controls[c];
-        port(file, index, control_is_output(c) ? "lv2:ControlPort , lv2:OutputPort" : "lv2:ControlPort , lv2:InputPort",
-             p->symbol, p->name);
-        if (!control_is_output(c)) property(file, "lv2:default %.1f", (double)p->initial);
+        const struct control_spec *p = &controls[c];
+        bool is_output = p->flags & CONTROL_OUTPUT;
+        port(file, index, is_output ? "lv2:ControlPort , lv2:OutputPort" : "lv2:ControlPort , lv2:InputPort", p->symbol,
+             p->name);
+        if (!is_output) property(file, "lv2:default %.1f", (double)p->initial);
         property(file, "lv2:minimum %.1f", (double)p->min);
         property(file, "lv2:maximum %.1f", (double)p->max);
-        if (p->unit) property(file, "units:unit units:%s", p->unit);
-        if (p->turtle[0]) property(file, "%s", p->turtle);
+        if (units[p->unit]) property(file, "units:unit units:%s", units[p->unit]);
+        if (p->comment) property(file, "rdfs:comment \"%s\"", p->comment);
+        write_port_properties(file, c);
         fputs("\n    ]", file);
     }
 }
@@ -201,15 +233,13 @@ static void write_group(FILE *file, const struct variant *v, int out)
     if (out) fprintf(file, " ;\n    pg:source <" PLUGIN_URI "%s:in> .\n", v->symbol);
 }
 
-static void write_plugin(const char *folder, const struct variant *v, const char *version)
+static void write_plugin(const char *folder, const struct variant *v, const char *version, bool has_window)
 {
     int minor = 0, micro = 0, index = 0;
     sscanf(version, "%*d.%d.%d", &minor, &micro);
     FILE *file = create(folder, v->symbol, ".ttl");
     bool is_bank = v->n_sources > 0;
-    const char *kind = is_bank                               ? "SpatialPlugin"
-                       : strncmp(v->mask, "through", 7) == 0 ? "FilterPlugin"
-                                                             : "ReverbPlugin";
+    const char *kind = is_bank ? "SpatialPlugin" : variant_is_filter(v) ? "FilterPlugin" : "ReverbPlugin";
     fprintf(file,
             "\n<%s>\n    a lv2:Parameter ;\n    rdfs:label \"%s\" ;\n    rdfs:comment \"%s\" ;\n"
             "    rdfs:range atom:Path .\n"
@@ -222,25 +252,21 @@ static void write_plugin(const char *folder, const struct variant *v, const char
             is_bank ? "bank" : "mask");
     write_group(file, v, 0);
     write_group(file, v, 1);
-    fprintf(
-        file,
-        "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin , lv2:%s ;\n    doap:name \"%s\" ;\n"
-        "    doap:license <http://opensource.org/licenses/MIT> ;\n"
-        "    lv2:project <urn:haloconv> ;\n"
-        "    lv2:minorVersion %d ;\n    lv2:microVersion %d ;\n"
-        "    rdfs:comment \"%s\" ;\n"
-        "    lv2:optionalFeature lv2:hardRTCapable , urid:map , work:schedule , log:log , opts:options ,\n"
-        "        state:loadDefaultState , state:threadSafeRestore ;\n"
-        "    lv2:extensionData work:interface , state:interface ;\n"
-        "    opts:supportedOption bufsz:nominalBlockLength , bufsz:maxBlockLength ;\n"
-        "    patch:writable <%s> ;\n    patch:readable <" STATUS_URI "> ;\n    pg:mainInput <" PLUGIN_URI
-        "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI "%s:out> ;\n    state:state [ <%s> <%s> ] ;\n",
-        v->symbol, kind, v->name, minor, micro,
-        is_bank
-            ? "Places a mono source around the head, for headphones: azimuth, elevation and distance move it without "
-              "latency."
-            : "Convolution with impulse responses of any length and no latency, on the CPU or an NVIDIA GPU.",
-        variant_file_uri(v), v->symbol, v->symbol, variant_file_uri(v), v->mask);
+    fprintf(file,
+            "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin , lv2:%s ;\n    doap:name \"%s\" ;\n"
+            "    doap:license <http://opensource.org/licenses/MIT> ;\n"
+            "    lv2:project <urn:haloconv> ;\n"
+            "    lv2:minorVersion %d ;\n    lv2:microVersion %d ;\n"
+            "    rdfs:comment \"%s\" ;\n"
+            "    lv2:optionalFeature lv2:hardRTCapable , urid:map , work:schedule , log:log , opts:options ,\n"
+            "        state:loadDefaultState , state:threadSafeRestore ;\n"
+            "    lv2:extensionData work:interface , state:interface ;\n"
+            "    opts:supportedOption bufsz:nominalBlockLength , bufsz:maxBlockLength ;\n"
+            "    patch:writable <%s> ;\n    patch:readable <" STATUS_URI "> ;\n    pg:mainInput <" PLUGIN_URI
+            "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI "%s:out> ;\n    state:state [ <%s> <%s> ] ;\n",
+            v->symbol, kind, v->name, minor, micro, variant_comments[is_bank], variant_file_uri(v), v->symbol,
+            v->symbol, variant_file_uri(v), v->mask);
+    if (has_window) fputs("    ui:ui <" UI_URI "> ;\n", file);
     write_audio(file, v, &index, 0);
     write_audio(file, v, &index, 1);
     write_controls(file, v, &index);
@@ -253,12 +279,12 @@ static void write_plugin(const char *folder, const struct variant *v, const char
 
 int main(int argc, char **argv)
 {
-    if (argc != 4) {
-        fprintf(stderr, "usage: describe FOLDER BINARY VERSION\n");
+    if (argc != 4 && argc != 5) {
+        fprintf(stderr, "usage: describe FOLDER BINARY VERSION [BINARY_OF_WINDOW]\n");
         return 2;
     }
-    write_manifest(argv[1], argv[2]);
+    write_manifest(argv[1], argv[2], argv[4]);
     write_presets(argv[1]);
-    for (int v = 0; v < N_VARIANTS; v++) write_plugin(argv[1], &variants[v], argv[3]);
+    for (int v = 0; v < N_VARIANTS; v++) write_plugin(argv[1], &variants[v], argv[3], argc == 5);
     return 0;
 }

@@ -26,6 +26,7 @@ void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri, cons
         {&uris->patch_value, LV2_PATCH__value},
         {&uris->max_block, LV2_BUF_SIZE__maxBlockLength},
         {&uris->nominal_block, LV2_BUF_SIZE__nominalBlockLength},
+        {&uris->event_transfer, LV2_ATOM__eventTransfer},
         {&uris->plugin, plugin_uri},
         {&uris->mask, mask_uri},
         {&uris->status, STATUS_URI},
@@ -39,36 +40,67 @@ static LV2_URID urid_of(const struct uris *uris, const LV2_Atom *atom)
                                                                                    : 0;
 }
 
-enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, const char **path, size_t *length)
+/* What a patch:Set or patch:Get says; of an object that is damaged or for another plugin, otype is 0. */
+struct message {
+    LV2_URID otype, parameter;
+    const LV2_Atom *value;
+};
+
+static struct message message_read(const struct uris *uris, const LV2_Atom *atom)
 {
-    if (atom->type != uris->atom_Object || atom->size < sizeof(LV2_Atom_Object_Body)) return PATCH_NONE;
+    if (atom->type != uris->atom_Object || atom->size < sizeof(LV2_Atom_Object_Body)) return (struct message){0};
     const LV2_Atom_Object *object = (const LV2_Atom_Object *)atom;
     const LV2_Atom *subject = NULL, *property = NULL, *value = NULL;
     lv2_atom_object_get(object, uris->patch_subject, &subject, uris->patch_property, &property, uris->patch_value,
                         &value, 0);
-    LV2_URID plugin = urid_of(uris, subject), parameter = urid_of(uris, property);
-    if (plugin && plugin != uris->plugin) return PATCH_NONE;
-    bool is_ours = !parameter || parameter == uris->mask || parameter == uris->status;
-    if (object->body.otype == uris->patch_Get) return is_ours ? PATCH_GET : PATCH_NONE;
-    if (object->body.otype != uris->patch_Set || parameter != uris->mask || !value) return PATCH_NONE;
-    if (value->type != uris->atom_Path && value->type != uris->atom_String) return PATCH_NONE;
-    *path = (const char *)(value + 1);
-    *length = strnlen(*path, value->size);
-    return *length > 0 ? PATCH_SET : PATCH_NONE;
+    LV2_URID plugin = urid_of(uris, subject);
+    if (plugin && plugin != uris->plugin) return (struct message){0};
+    return (struct message){object->body.otype, urid_of(uris, property), value};
 }
 
-void patch_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, LV2_URID property, const char *text)
+LV2_URID patch_property(const struct uris *uris, const LV2_Atom *atom, const char **text, size_t *length)
 {
-    size_t length = strlen(text);
+    struct message m = message_read(uris, atom);
+    if (m.otype != uris->patch_Set || !m.value) return 0;
+    if (m.value->type != uris->atom_Path && m.value->type != uris->atom_String) return 0;
+    *text = (const char *)(m.value + 1);
+    *length = strnlen(*text, m.value->size);
+    return m.parameter;
+}
+
+enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, const char **path, size_t *length)
+{
+    struct message m = message_read(uris, atom);
+    if (m.otype == uris->patch_Get) {
+        bool is_ours = !m.parameter || m.parameter == uris->mask || m.parameter == uris->status;
+        return is_ours ? PATCH_GET : PATCH_NONE;
+    }
+    return patch_property(uris, atom, path, length) == uris->mask && *length > 0 ? PATCH_SET : PATCH_NONE;
+}
+
+void patch_set(const struct uris *uris, LV2_Atom_Forge *forge, LV2_URID property, const char *text)
+{
     LV2_Atom_Forge_Frame object;
-    /* The forge would cut an event that does not fit. */
-    if (forge->offset + length + 128 > forge->size) return;
-    lv2_atom_forge_frame_time(forge, frame);
     lv2_atom_forge_object(forge, &object, 0, uris->patch_Set);
     lv2_atom_forge_key(forge, uris->patch_property);
     lv2_atom_forge_urid(forge, property);
     lv2_atom_forge_key(forge, uris->patch_value);
     lv2_atom_forge_typed_string(forge, property == uris->mask ? uris->atom_Path : uris->atom_String, text,
-                                (uint32_t)length);
+                                (uint32_t)strlen(text));
     lv2_atom_forge_pop(forge, &object);
+}
+
+void patch_get(const struct uris *uris, LV2_Atom_Forge *forge)
+{
+    LV2_Atom_Forge_Frame object;
+    lv2_atom_forge_object(forge, &object, 0, uris->patch_Get);
+    lv2_atom_forge_pop(forge, &object);
+}
+
+void patch_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, LV2_URID property, const char *text)
+{
+    /* The forge would cut an event that does not fit. */
+    if (forge->offset + strlen(text) + 128 > forge->size) return;
+    lv2_atom_forge_frame_time(forge, frame);
+    patch_set(uris, forge, property, text);
 }

@@ -13,6 +13,7 @@ struct uris {
     LV2_URID atom_Path, atom_String, atom_Object, atom_URID, atom_Sequence, atom_Int, atom_Float;
     LV2_URID patch_Set, patch_Get, patch_subject, patch_property, patch_value;
     LV2_URID max_block, nominal_block; /* options: max. frames of a run(), and the usual number */
+    LV2_URID event_transfer; /* the protocol of messages between a plugin and its window */
     LV2_URID plugin, mask, status; /* mask: the parameter with the path of the mask or bank */
 };
 
@@ -23,7 +24,14 @@ enum patch { PATCH_NONE, PATCH_SET, PATCH_GET };
 /* Returns the request that an event makes. PATCH_SET: path (without a final 0) and length are the new mask's. [rt] */
 enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, const char **path, size_t *length);
 
-/* Appends a patch:Set of a property, which is uris->mask or uris->status, at a frame. [rt] */
+/* Returns the property that a patch:Set sets, with its text (without a final 0) and its length; 0: another event. [rt] */
+LV2_URID patch_property(const struct uris *uris, const LV2_Atom *atom, const char **text, size_t *length);
+
+/* Appends a patch:Set of a property, which is uris->mask or uris->status; a patch:Get of both. [rt] */
+void patch_set(const struct uris *uris, LV2_Atom_Forge *forge, LV2_URID property, const char *text);
+void patch_get(const struct uris *uris, LV2_Atom_Forge *forge);
+
+/* Appends a patch:Set to a sequence, at a frame. [rt] */
 void patch_write(const struct uris *uris, LV2_Atom_Forge *forge, int64_t frame, LV2_URID property, const char *text);
 
 #endif

@@ -1,24 +1,19 @@
-/* plugin - an LV2 adapter over a live convolver (haloconv_live.h): ports, messages, the worker and the state.
+/* plugin - the LV2 face of the plugin core (plugins/core/core.h): ports, messages, the worker and the state.
  *
- *   audio:   run()            requests from controls and patch:Set; hc_live_process; patch:Set of the mask and status
+ *   audio:   run()            requests from controls and patch:Set; core_process; patch:Set of the mask and status
  *              |      ^
  *     schedule |      | respond: the path of the mask that plays, and the status
  *              v      |
- *   worker:  work() --+       hc_live_work: loads masks, builds engines, frees old ones
+ *   worker:  work() --+       core_work
  *
  * Threads, by LV2's classes: "audio" is run(), connect_port() and work_response(); "worker" is work(), one call at a
  * time; "setup" is instantiate(), activate(), deactivate(), restore() without a schedule, and cleanup(). A host may
  * call work() inside schedule_work(), and work_response() inside work(): so schedule() is never called inside another
- * call of the live core.
- *
- * The plugin with a moving source has a bank instead of the mask: here and below, "mask" means either.
- *
- * If the mask of a state cannot be loaded, the input passes dry until a mask is loaded: another mask would not be the
- * sound of the session. A file that the user chooses and that cannot be loaded changes nothing. The status reports both
- * cases.
+ * call of the core.
  */
 #include "haloconv_live.h"
 #include "messages.h"
+#include "plugins/core/core.h"
 #include "ports.h"
 
 #include <lv2/atom/atom.h>
@@ -31,36 +26,23 @@
 #include <lv2/state/state.h>
 #include <lv2/worker/worker.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    DEFAULT_BLOCK = 128, /* frames, for a host that gives none */
-    MAX_USUAL_BLOCK = 4096,
-    MAX_STEP = 128, /* max. frames between two directions of a source, also inside a longer block */
-    PATH_BYTES = 4096,
-    STATUS_BYTES = 1024,
-    GRID_DEG = 4,            /* distance of the directions to which banks are interpolated; a source mixes three */
-    HISTORY_S = 10,          /* input history */
-    HISTORY_FLOATS = 1 << 23 /* max. input history, all channels together: 32 MiB */
-};
-
-static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "gpu"};
+enum { DEFAULT_BLOCK = 128 }; /* frames, for a host that gives none */
 
 struct plugin {
     const struct variant *variant;
-    char *bundle; /* path of its folder, ends in / */
-    int rate;
-    hc_live *live;
+    struct core *core;
 
     LV2_URID_Map *map;             /* NULL: no messages */
     LV2_Worker_Schedule *schedule; /* NULL: the mask of activate() cannot change */
     LV2_Log_Logger log;
     struct uris uris;
     LV2_Atom_Forge forge;
+    bool is_active; /* setup */
 
     /* audio */
     const float *in[MAX_CHANNELS];
@@ -68,49 +50,18 @@ struct plugin {
     float *control[N_CONTROLS];
     const LV2_Atom_Sequence *messages_in;
     LV2_Atom_Sequence *messages_out;
-    int backend;              /* last value of the control */
-    float direction[3];       /* azimuth, elevation, distance of the last steering; NaN: none yet */
-    float load;               /* percent, smoothed */
-    bool must_notify;         /* the next run() sends `playing` and `status` to the host */
-    char playing[PATH_BYTES]; /* path of the mask that plays */
-    char status[STATUS_BYTES];
+    bool must_notify;              /* the next run() sends `playing` and `status` to the host */
+    char playing[CORE_PATH_BYTES]; /* path of the mask that plays */
+    char status[CORE_STATUS_BYTES];
 
-    atomic_bool is_lost;       /* the mask of the state cannot be loaded: the input passes dry */
-    atomic_bool is_scheduled;  /* the host will call work() */
-    atomic_bool is_requested;  /* the host requested a mask; work() responds with the mask that plays */
-    bool is_active, must_load; /* setup; must_load: activate() loads `restored` */
-
-    pthread_mutex_t working;   /* worker and setup: one do_work() at a time. Under it: */
-    char report[STATUS_BYTES]; /* the last warning or error of this do_work() */
-    char result[STATUS_BYTES]; /* the status after the last load or error */
-    uint64_t n_masks;          /* hc_live_stats.masks after the last do_work() */
-
-    pthread_mutex_t lock;      /* worker, setup and save(); never held while the host or hc_live_work is called */
-    char restored[PATH_BYTES]; /* a mask for save() that is not loaded yet or cannot be read; "" = none */
+    atomic_bool is_scheduled; /* the host will call work() */
 };
-
-static void set_restored(struct plugin *p, const char *path)
-{
-    pthread_mutex_lock(&p->lock);
-    snprintf(p->restored, sizeof p->restored, "%s", path);
-    pthread_mutex_unlock(&p->lock);
-}
-
-/* Copies the path that save() stores. */
-static void path_to_save(struct plugin *p, char path[PATH_BYTES])
-{
-    pthread_mutex_lock(&p->lock);
-    memcpy(path, p->restored, sizeof p->restored);
-    pthread_mutex_unlock(&p->lock);
-    if (!path[0]) hc_live_mask(p->live, path, PATH_BYTES);
-}
 
 /* ---- work: worker and setup --------------------------------------------------------------------- */
 
 static void report(void *data, int level, const char *text)
 {
     struct plugin *p = data;
-    if (level != HC_LIVE_NOTE) snprintf(p->report, sizeof p->report, "%s", text);
     if (level == HC_LIVE_ERROR)
         lv2_log_error(&p->log, "haloconv: %s\n", text);
     else if (level == HC_LIVE_WARNING)
@@ -119,44 +70,10 @@ static void report(void *data, int level, const char *text)
         lv2_log_note(&p->log, "haloconv: %s\n", text);
 }
 
-/* Could the mask of the state not be loaded? false also if it plays already. */
-static bool has_lost_mask(struct plugin *p, const char *playing)
+/* The next run() notifies the host; run() must not be running. */
+static void read_status(struct plugin *p)
 {
-    pthread_mutex_lock(&p->lock);
-    bool is_lost = p->restored[0] && strcmp(p->restored, playing) != 0;
-    pthread_mutex_unlock(&p->lock);
-    return is_lost;
-}
-
-/* Calls hc_live_work. Stores the path of the mask that plays afterwards, and the status. */
-static void do_work(struct plugin *p, char playing[PATH_BYTES], char status[STATUS_BYTES])
-{
-    hc_live_stats stats = {.size = sizeof stats};
-    pthread_mutex_lock(&p->working);
-    p->report[0] = '\0';
-    bool is_first = hc_live_mask(p->live, playing, PATH_BYTES) == 0;
-    int error = hc_live_work(p->live);
-    hc_live_mask(p->live, playing, PATH_BYTES);
-    hc_live_get_stats(p->live, &stats);
-    bool is_loaded = stats.masks != p->n_masks || (is_first && playing[0]), was_lost = atomic_load(&p->is_lost);
-    p->n_masks = stats.masks;
-    if (is_loaded && !hc_live_has_work(p->live)) set_restored(p, "");
-    bool is_lost = !is_loaded && (error ? has_lost_mask(p, playing) : was_lost);
-    atomic_store(&p->is_lost, is_lost);
-    if (is_lost && error) lv2_log_warning(&p->log, "haloconv: the sound passes dry until a mask is loaded\n");
-    if (error || is_loaded) /* else the result of an earlier do_work() stays */
-        snprintf(p->result, sizeof p->result, "%s%.*s", is_lost ? "dry: " : "", (int)(STATUS_BYTES - sizeof "dry: "),
-                 p->report[0] ? p->report : "ok");
-    memcpy(status, p->result, STATUS_BYTES);
-    pthread_mutex_unlock(&p->working);
-}
-
-/* Loads at once; run() must not be running. */
-static void load_now(struct plugin *p, const char *path)
-{
-    set_restored(p, path);
-    hc_live_request(p->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path});
-    do_work(p, p->playing, p->status);
+    core_get_status(p->core, p->playing, p->status);
     p->must_notify = true;
 }
 
@@ -165,12 +82,11 @@ static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function res
 {
     (void)size, (void)data;
     struct plugin *p = handle;
-    char response[PATH_BYTES + STATUS_BYTES], result[STATUS_BYTES]; /* response: path and status, 0 after each */
+    char response[CORE_PATH_BYTES + CORE_STATUS_BYTES], result[CORE_STATUS_BYTES]; /* path and status, 0 after each */
     char *playing = response;
     atomic_store(&p->is_scheduled, false);
-    bool is_requested = atomic_exchange(&p->is_requested, false);
-    do_work(p, playing, result);
-    if (!is_requested) return LV2_WORKER_SUCCESS;
+    if (!core_work(p->core)) return LV2_WORKER_SUCCESS;
+    core_get_status(p->core, playing, result);
     size_t path_bytes = strlen(playing) + 1, status_bytes = strlen(result) + 1;
     memcpy(response + path_bytes, result, status_bytes);
     LV2_Worker_Status status = respond(to, (uint32_t)(path_bytes + status_bytes), response);
@@ -199,92 +115,26 @@ static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const v
 
 static void schedule(struct plugin *p, LV2_Worker_Schedule *to)
 {
-    /* A request may be finished, but not answered. */
-    bool has_work = hc_live_has_work(p->live) || atomic_load(&p->is_requested);
-    if (!to || !has_work || atomic_exchange(&p->is_scheduled, true)) return;
+    if (!to || !core_has_work(p->core) || atomic_exchange(&p->is_scheduled, true)) return;
     if (to->schedule_work(to->handle, 1, "") != LV2_WORKER_SUCCESS)
         atomic_store(&p->is_scheduled, false); /* the next run() tries again */
 }
 
-static void request_mask(struct plugin *p, LV2_Worker_Schedule *to, const char *path, size_t length)
-{
-    char text[PATH_BYTES];
-    if (!to || length >= sizeof text) {
-        p->must_notify = true; /* the mask that plays stays */
-        return;
-    }
-    memcpy(text, path, length);
-    text[length] = '\0';
-    hc_live_request(p->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = text});
-    atomic_store(&p->is_requested, true);
-    schedule(p, to);
-}
-
-static float control(const struct plugin *p, enum control c)
-{
-    float x = p->control[c] ? *p->control[c] : controls[c].initial;
-    if (!(x >= controls[c].min)) return controls[c].min; /* NaN too */
-    return x > controls[c].max ? controls[c].max : x;
-}
-
-static float gain(const struct plugin *p, enum control c)
-{
-    float db = control(p, c);
-    return db <= controls[c].min ? 0 : powf(10, db / 20);
-}
-
-/* Moves the source by a glide (hc_live_steer) if its controls have changed. A host with sample-accurate automation cuts
- * its block at the events, and each run() has one value. The distance is also a gain, 1 at 1 m. */
-static void move_source(struct plugin *p)
-{
-    const float degree = 3.14159265f / 180;
-    float azimuth = control(p, AZIMUTH), elevation = control(p, ELEVATION), distance = control(p, DISTANCE);
-    if (azimuth == p->direction[0] && elevation == p->direction[1] && distance == p->direction[2]) return;
-    float across = distance * cosf(elevation * degree);
-    hc_live_steer(p->live, 0,
-                  (const float[]){across * cosf(azimuth * degree), across * sinf(azimuth * degree),
-                                  distance * sinf(elevation * degree)},
-                  0, 1 / distance);
-    p->direction[0] = azimuth, p->direction[1] = elevation, p->direction[2] = distance;
-}
-
-static void turn_knobs(struct plugin *p)
-{
-    if (p->variant->n_sources > 0) move_source(p);
-    hc_live_set(p->live, HC_DRY, gain(p, DRY));
-    hc_live_set(p->live, HC_WET, gain(p, WET));
-    hc_live_set(p->live, HC_GAIN, gain(p, GAIN));
-    hc_live_set(p->live, HC_BYPASS, control(p, ENABLED) > 0.5f && !atomic_load(&p->is_lost) ? 0 : 1);
-    hc_live_set(p->live, HC_PREDELAY, rintf(control(p, PREDELAY) * (float)p->rate / 1000));
-    hc_live_set_freewheel(p->live, control(p, FREEWHEEL) > 0.5f);
-    int backend = (int)lrintf(control(p, BACKEND));
-    if (backend == p->backend || !p->schedule) return;
-    hc_live_request(p->live, &(hc_live_change){.size = sizeof(hc_live_change), .backend = backends[backend]});
-    p->backend = backend;
-}
-
-/* Convolves frames from...to - 1. Returns the duration in ns. */
-static uint64_t play(struct plugin *p, uint32_t from, uint32_t to)
+/* Convolves frames from...to - 1. */
+static void play(struct plugin *p, uint32_t from, uint32_t to)
 {
     const float *in[MAX_CHANNELS];
     float *out[MAX_CHANNELS];
-    hc_live_stats stats = {.size = sizeof stats};
     for (int ch = 0; ch < p->variant->n_in; ch++) in[ch] = p->in[ch] + from;
     for (int ch = 0; ch < p->variant->n_out; ch++) out[ch] = p->out[ch] + from;
-    hc_live_process(p->live, in, out, (int)(to - from));
-    hc_live_get_stats(p->live, &stats);
-    if (p->control[LATE]) *p->control[LATE] = (float)stats.late;
-    if (p->control[LOST]) *p->control[LOST] = (float)stats.lost;
-    if (p->control[OVERRUNS]) *p->control[OVERRUNS] = (float)stats.overruns;
-    return stats.took_ns;
+    core_process(p->core, in, out, (int)(to - from));
 }
 
-/* Convolves the block in segments, and applies each message at its frame. Returns the duration in ns. */
-static uint64_t play_with_messages(struct plugin *p, uint32_t n_frames)
+/* Convolves the block in segments, and applies each message at its frame. */
+static void play_with_messages(struct plugin *p, uint32_t n_frames)
 {
     uint32_t done = 0;
-    uint64_t took_ns = 0;
-    if (p->map && p->messages_in && p->messages_in->atom.type == p->uris.atom_Sequence)
+    if (n_frames > 0 && p->map && p->messages_in && p->messages_in->atom.type == p->uris.atom_Sequence)
         LV2_ATOM_SEQUENCE_FOREACH(p->messages_in, event)
         {
             const char *path = NULL;
@@ -293,14 +143,17 @@ static uint64_t play_with_messages(struct plugin *p, uint32_t n_frames)
             if (patch == PATCH_NONE) continue;
             int64_t at = event->time.frames;
             if (at > done && at <= n_frames) {
-                took_ns += play(p, done, (uint32_t)at);
+                play(p, done, (uint32_t)at);
                 done = (uint32_t)at;
             }
             if (patch == PATCH_GET) p->must_notify = true;
-            if (patch == PATCH_SET) request_mask(p, p->schedule, path, length);
+            if (patch != PATCH_SET) continue;
+            if (core_request_mask(p->core, path, length))
+                schedule(p, p->schedule);
+            else
+                p->must_notify = true; /* the mask that plays stays */
         }
-    if (done < n_frames) took_ns += play(p, done, n_frames);
-    return took_ns;
+    if (done < n_frames) play(p, done, n_frames);
 }
 
 static void notify(struct plugin *p, uint32_t n_frames)
@@ -319,15 +172,14 @@ static void notify(struct plugin *p, uint32_t n_frames)
 static void run(LV2_Handle handle, uint32_t n_frames)
 {
     struct plugin *p = handle;
-    turn_knobs(p);
-    if (n_frames > 0) {
-        double took_ns = (double)play_with_messages(p, n_frames), lasts = (double)n_frames / p->rate;
-        p->load += (float)((100e-9 * took_ns / lasts - p->load) * (lasts < 0.3 ? lasts / 0.3 : 1));
-    }
+    for (int c = 0; c < N_CONTROLS; c++)
+        if (p->control[c] && !(controls[c].flags & CONTROL_OUTPUT)) core_set(p->core, c, (double)*p->control[c]);
+    core_process(p->core, NULL, NULL, 0); /* the controls hold before the messages */
+    play_with_messages(p, n_frames);
     schedule(p, p->schedule);
     notify(p, n_frames);
-    if (p->control[LATENCY]) *p->control[LATENCY] = 0;
-    if (p->control[LOAD]) *p->control[LOAD] = p->load;
+    for (int c = 0; c < N_CONTROLS; c++)
+        if (p->control[c] && controls[c].flags & CONTROL_OUTPUT) *p->control[c] = core_get(p->core, c);
 }
 
 static void connect_port(LV2_Handle handle, uint32_t port, void *data)
@@ -352,19 +204,14 @@ static void connect_port(LV2_Handle handle, uint32_t port, void *data)
 static void activate(LV2_Handle handle)
 {
     struct plugin *p = handle;
-    char path[PATH_BYTES];
-    hc_live_reset(p->live);
-    if (p->must_load) {
-        path_to_save(p, path);
-        load_now(p, path);
-    }
-    p->must_load = false;
+    if (core_activate(p->core)) read_status(p);
     p->is_active = true;
 }
 
 static void deactivate(LV2_Handle handle)
 {
     struct plugin *p = handle;
+    core_deactivate(p->core);
     p->is_active = false;
 }
 
@@ -378,41 +225,26 @@ static int usual_block(const struct uris *uris, const LV2_Options_Option *option
         if (option->key == uris->nominal_block) nominal = *(const int32_t *)option->value;
     }
     int block = nominal > 0 ? nominal : DEFAULT_BLOCK;
-    if (max > 0 && block > max) block = max;
-    return block < 16 ? 16 : block > MAX_USUAL_BLOCK ? MAX_USUAL_BLOCK : block;
+    return max > 0 && block > max ? max : block;
 }
 
 static void cleanup(LV2_Handle handle)
 {
     struct plugin *p = handle;
-    hc_live_close(p->live);
-    pthread_mutex_destroy(&p->lock);
-    pthread_mutex_destroy(&p->working);
-    free(p->bundle);
+    core_free(p->core);
     free(p);
 }
 
-static bool open_live(struct plugin *p, int block, char *why, size_t cap)
+static struct core *make_core(struct plugin *p, const char *bundle)
 {
-    hc_live_config config;
-    hc_live_config_init(&config);
-    config.n_in = p->variant->n_in;
-    config.n_out = p->variant->n_out;
-    config.rate = p->rate;
-    config.block = p->variant->n_sources > 0 && block > MAX_STEP ? MAX_STEP : block;
-    config.fade_ms = 20;
-    config.standby_share = -1; /* fifty instances with standby engines would load the CPU as much as without a GPU */
-    config.cpu_if_no_device = 1;
-    config.left_of_stereo = 1;
-    if (variant_has(p->variant, PREDELAY)) config.max_predelay_ms = MAX_PREDELAY_MS;
-    config.n_sources = p->variant->n_sources;
-    config.grid_deg = GRID_DEG;
-    config.mix_entries = 1; /* a moving tone has lines below -55 dB beside it; nearest entries give -13 dB */
-    config.normalise = 1;   /* banks differ by 30 dB, and users wear headphones */
-    config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
-    config.say = report;
-    config.data = p;
-    return hc_live_open(&config, &p->live, why, cap) == HC_OK;
+    size_t length = strlen(bundle);
+    char *folder = malloc(length + 2);
+    if (!folder) return NULL;
+    snprintf(folder, length + 2, "%s%s", bundle, length && bundle[length - 1] == '/' ? "" : "/");
+    struct core *core = core_new(p->variant, folder,
+                                 &(struct core_host){p, p->schedule ? CORE_HOST_WORKER : CORE_NO_WORKER, report, NULL});
+    free(folder);
+    return core;
 }
 
 static const LV2_Descriptor descriptors[N_VARIANTS];
@@ -433,21 +265,12 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
         uris_map(&p->uris, p->map, descriptor->URI, variant_file_uri(p->variant));
         lv2_atom_forge_init(&p->forge, p->map);
     }
-    p->rate = (int)lrint(rate);
-    p->direction[0] = NAN;
-    pthread_mutex_init(&p->lock, NULL);
-    pthread_mutex_init(&p->working, NULL);
-    size_t length = strlen(bundle);
-    p->bundle = malloc(length + 2);
-    if (!p->bundle || !open_live(p, usual_block(&p->uris, p->map ? options : NULL), why, sizeof why)) {
-        lv2_log_error(&p->log, "haloconv: %s\n", why);
-        cleanup(p);
-        return NULL;
-    }
-    snprintf(p->bundle, length + 2, "%s%s", bundle, length && bundle[length - 1] == '/' ? "" : "/");
-    snprintf(p->restored, sizeof p->restored, "%s%s", p->bundle, p->variant->mask);
-    p->must_load = true;
-    return p;
+    p->core = make_core(p, bundle);
+    int block = usual_block(&p->uris, p->map ? options : NULL);
+    if (p->core && core_open(p->core, (int)lrint(rate), block, why, sizeof why)) return p;
+    lv2_log_error(&p->log, "haloconv: %s\n", why);
+    cleanup(p);
+    return NULL;
 }
 
 /* ---- state -------------------------------------------------------------------------------------- */
@@ -467,8 +290,8 @@ static LV2_State_Status save(LV2_Handle handle, LV2_State_Store_Function store, 
     struct plugin *p = handle;
     if (!p->map) return LV2_STATE_ERR_NO_FEATURE;
     LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
-    char path[PATH_BYTES];
-    path_to_save(p, path);
+    char path[CORE_PATH_BYTES];
+    core_get_mask(p->core, path);
     if (!map_path) /* the state then works on this machine only */
         return store(to, p->uris.mask, path, strlen(path) + 1, p->uris.atom_Path, LV2_STATE_IS_POD);
     char *mapped = map_path->abstract_path(map_path->handle, path);
@@ -481,23 +304,23 @@ static LV2_State_Status save(LV2_Handle handle, LV2_State_Store_Function store, 
 
 /* Returns the mask's path in a state, as a path on this machine; without it, the mask of a new instance. */
 static LV2_State_Status path_of_state(struct plugin *p, LV2_State_Retrieve_Function retrieve, LV2_State_Handle from,
-                                      const LV2_Feature *const *features, char *path, size_t cap)
+                                      const LV2_Feature *const *features, char path[CORE_PATH_BYTES])
 {
     LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
     size_t size = 0;
     uint32_t type = 0, flags = 0;
     const char *value = retrieve(from, p->uris.mask, &size, &type, &flags);
     if (!value || size == 0) {
-        snprintf(path, cap, "%s%s", p->bundle, p->variant->mask);
+        core_shipped_path(p->core, NULL, path);
         return LV2_STATE_SUCCESS;
     }
     if (type != p->uris.atom_Path && type != p->uris.atom_String) return LV2_STATE_ERR_BAD_TYPE;
-    char given[PATH_BYTES];
+    char given[CORE_PATH_BYTES];
     if ((size_t)snprintf(given, sizeof given, "%.*s", (int)(size < sizeof given ? size : sizeof given), value) >=
         sizeof given)
         return LV2_STATE_ERR_NO_SPACE;
     char *absolute = map_path ? map_path->absolute_path(map_path->handle, given) : NULL;
-    snprintf(path, cap, "%s", absolute ? absolute : given);
+    snprintf(path, CORE_PATH_BYTES, "%s", absolute ? absolute : given);
     if (absolute) path_free(lv2_features_data(features, LV2_STATE__freePath), absolute);
     return LV2_STATE_SUCCESS;
 }
@@ -508,28 +331,32 @@ static LV2_State_Status restore(LV2_Handle handle, LV2_State_Retrieve_Function r
     (void)flags;
     struct plugin *p = handle;
     if (!p->map) return LV2_STATE_ERR_NO_FEATURE;
-    char path[PATH_BYTES];
-    LV2_State_Status status = path_of_state(p, retrieve, from, features, path, sizeof path);
+    char path[CORE_PATH_BYTES];
+    LV2_State_Status status = path_of_state(p, retrieve, from, features, path);
     if (status != LV2_STATE_SUCCESS) return status;
     LV2_Worker_Schedule *schedule_of_restore = lv2_features_data(features, LV2_WORKER__schedule);
-    if (!p->is_active) { /* activate() loads it */
-        set_restored(p, path);
-        p->must_load = true;
-    } else if (schedule_of_restore) { /* run() may be running */
-        set_restored(p, path);
-        request_mask(p, schedule_of_restore, path, strlen(path));
-    } else { /* the host has paused run() for this */
-        load_now(p, path);
+    if (p->is_active && !schedule_of_restore) { /* the host has paused run() for this */
+        core_load_now(p->core, path);
+        read_status(p);
+    } else if (core_restore_mask(p->core, path)) { /* run() may be running */
+        schedule(p, schedule_of_restore);
     }
     return LV2_STATE_SUCCESS;
 }
 
+static void get_meters(void *instance, struct core_meters *meters)
+{
+    core_get_meters(((struct plugin *)instance)->core, meters);
+}
+
 static const void *extension_data(const char *uri)
 {
+    static const struct plugin_meters meters = {get_meters};
     static const LV2_Worker_Interface worker = {work, work_response, NULL};
     static const LV2_State_Interface state = {save, restore};
     if (strcmp(uri, LV2_WORKER__interface) == 0) return &worker;
     if (strcmp(uri, LV2_STATE__interface) == 0) return &state;
+    if (strcmp(uri, METERS_URI) == 0) return &meters;
     return NULL;
 }
 

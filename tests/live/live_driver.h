@@ -1,5 +1,5 @@
-/* live_driver - one set of calls for four ways to play a live convolver in stereo: haloconv_live.h itself, and its
- * adapters for JACK, PortAudio and LV2, each driven through the API that it translates. One is open at a time.
+/* live_driver - one set of calls for five ways to play a live convolver in stereo: haloconv_live.h itself, and its
+ * adapters for JACK, PortAudio, LV2 and CLAP, each driven through the API that it translates. One is open at a time.
  */
 #ifndef LIVE_DRIVER_H
 #define LIVE_DRIVER_H
@@ -7,7 +7,7 @@
 #include "check.h"
 
 enum { LIVE_CHANNELS = 2, LIVE_RATE = 48000 };
-static const double LIVE_FADE_MS = 20; /* the LV2 plugin has no other */
+static const double LIVE_FADE_MS = 20; /* the plugins have no other */
 
 enum live_step {
     LIVE_MASK,
@@ -23,7 +23,7 @@ enum live_step {
 struct live_setup {
     const char *mask;
     const char *fault;     /* HC_FAULT of faulty_device.c, which then plays; NULL: the CPU plays                  */
-    int wait_us;           /* for that device; 0: the default; the LV2 plugin has no other                        */
+    int wait_us;           /* for that device; 0: the default; the plugins have no other                          */
     bool is_default;       /* give no option, not even LIVE_FADE_MS                                               */
     const char *more[4];   /* further options of the program; NULL ends them                                      */
 };
@@ -41,6 +41,7 @@ struct live_driver {
     int block, other_block;      /* frames of a call at first, and of another size                                */
     bool has_standby;            /* a lost device leaves no gap                                                   */
     bool fades_in;               /* from silence, at the start                                                    */
+    bool is_plugin;              /* its block, fade and choice of a device are fixed                              */
     bool asks_in_callback;       /* a mask is requested inside the next callback                                  */
     const char *lacks[LIVE_N_STEPS]; /* why the API lacks this step; NULL: it has it                              */
 
@@ -63,6 +64,6 @@ struct live_driver {
     struct live_counts (*counts)(void);
 };
 
-extern const struct live_driver live_core, live_jack, live_portaudio, live_lv2;
+extern const struct live_driver live_core, live_jack, live_portaudio, live_lv2, live_clap;
 
 #endif

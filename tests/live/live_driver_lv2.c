@@ -1,5 +1,6 @@
 /* live_driver_lv2 - drives the LV2 bundle in a small host (lv2_host.h) whose worker is a thread. */
 #include "live_driver.h"
+#include "live_log.h"
 #include "lv2_host.h"
 
 #include <math.h>
@@ -8,33 +9,18 @@
 #include <string.h>
 
 static struct host *host;
-static struct live_counts seen;
-static char log_text[1 << 15];
-static size_t log_read; /* of it */
+static struct live_log seen;
 
 static void read_log(void)
 {
-    const char *more = host_log(host);
-    size_t used = strlen(log_text);
-    check(used + strlen(more) < sizeof log_text, "the log is too long");
-    strcpy(log_text + used, more);
-    for (char *line = log_text + log_read, *stop; (stop = strchr(line, '\n')); line = stop + 1) {
-        *stop = '\0';
-        const char *loaded = strstr(line, ": loaded, "), *engine = strstr(line, "a new engine plays; ");
-        const char *device = loaded ? strrchr(line, ';') : engine ? strchr(engine, ';') : NULL;
-        seen.masks += loaded != NULL;
-        seen.rebuilds += engine != NULL;
-        if (device) snprintf(seen.backend, sizeof seen.backend, "%.*s", (int)strcspn(device + 2, ": ,"), device + 2);
-        *stop = '\n';
-        log_read = (size_t)(stop + 1 - log_text);
-    }
+    live_log_read(&seen, host_log(host));
 }
 
 static struct live_counts counts(void)
 {
     read_log();
-    seen.late = (int)lrintf(*host_control(host, LATE));
-    return seen;
+    seen.counts.late = (int)lrintf(*host_control(host, LATE));
+    return seen.counts;
 }
 
 static void close_lv2(void)
@@ -71,8 +57,8 @@ static void choose_device(const char *fault)
     setenv("HC_FAULT", fault, 1);
     *host_control(host, FREEWHEEL) = 1;
     *host_control(host, BACKEND) = BACKEND_GPU;
-    for (int ms = 0; seen.rebuilds == 0; ms++) {
-        check(now_s() < give_up, "the device does not play: %s", log_text);
+    for (int ms = 0; seen.counts.rebuilds == 0; ms++) {
+        check(now_s() < give_up, "the device does not play: %s", seen.text);
         if (ms % 200 == 0) run_silence();
         pause_us(1000);
         read_log();
@@ -85,19 +71,17 @@ static void choose_device(const char *fault)
 static void open_lv2(const struct live_setup *setup)
 {
     struct host_state state;
-    log_text[0] = '\0';
-    log_read = 0;
-    seen = (struct live_counts){0};
+    seen = (struct live_log){.text = ""};
     host = host_open("stereo", LIVE_RATE, 256, 64, WORKER_THREAD);
     check(host_save(host, &state, false) == 0, "the state cannot be saved");
     state.size = (size_t)snprintf(state.value, sizeof state.value, "%s", setup->mask) + 1;
     check(host_restore(host, &state, false, false) == 0, "the state cannot be restored");
     host_activate(host);
     read_log();
-    check(seen.masks == 1, "%s cannot be played: %s", setup->mask, log_text);
+    check(seen.counts.masks == 1, "%s cannot be played: %s", setup->mask, seen.text);
     if (!SANITIZED) host_caught(host); /* sets the trap */
     if (setup->fault) choose_device(setup->fault);
-    seen.masks = seen.rebuilds = 0;
+    seen.counts.masks = seen.counts.rebuilds = 0;
 }
 
 static void set_freewheel(bool on)
@@ -128,6 +112,7 @@ const struct live_driver live_lv2 = {
     .name = "lv2",
     .block = 64,
     .other_block = 256,
+    .is_plugin = true,
     .asks_in_callback = true,
     .lacks = {[LIVE_BLOCK_AT_ONCE] = "one engine plays an LV2 instance's calls of any length",
               [LIVE_RATE_CHANGE] = "an LV2 instance has one rate"},

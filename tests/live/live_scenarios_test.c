@@ -230,7 +230,7 @@ static void other_block(struct play *p)
     for (int i = 0; i < 2; i++) {
         p->block = i == 0 ? p->driver->other_block : p->driver->block;
         p->driver->ask_block(p->block);
-        if (p->driver != &live_lv2) await_rebuild(p, i + 1, true);
+        if (!p->driver->is_plugin) await_rebuild(p, i + 1, true);
         play_on(p, SETTLE);
     }
 }
@@ -461,7 +461,7 @@ struct scenario {
     S(driver, bypass, LIVE_BYPASS, NULL, NULL)                                                                         \
     S(driver, swap_while_bypassed, LIVE_BYPASS, NULL, NULL)
 
-static const struct live_driver *const drivers[] = {&live_core, &live_jack, &live_portaudio, &live_lv2};
+static const struct live_driver *const drivers[] = {&live_core, &live_jack, &live_portaudio, &live_lv2, &live_clap};
 enum { N_DRIVERS = sizeof drivers / sizeof *drivers };
 
 static void open_play(struct play *p, const struct live_driver *driver, const char *name, struct live_setup setup,
@@ -485,7 +485,7 @@ static void run(const struct scenario *s, const struct live_driver *driver)
     if (driver->missing) check_skip(driver->missing);
     if (driver->lacks[s->needs]) check_skip(driver->lacks[s->needs]);
     /* The faulty device has the costs of the GPU then, and the plugin gives it the tail alone. */
-    if (s->fault && driver == &live_lv2 && access("/dev/nvidiactl", F_OK) == 0)
+    if (s->fault && driver->is_plugin && access("/dev/nvidiactl", F_OK) == 0)
         check_skip("with a GPU the plugin plays hybrid: lv2_device_test has that");
     struct live_setup setup = {.fault = driver->has_standby ? s->fault : s->fault_alone,
                                .wait_us = s->fault && s->needs != LIVE_FREEWHEEL ? WAIT_US : 0};
@@ -509,6 +509,7 @@ SCENARIOS(SCENARIO, core)
 SCENARIOS(SCENARIO, jack)
 SCENARIOS(SCENARIO, portaudio)
 SCENARIOS(SCENARIO, lv2)
+SCENARIOS(SCENARIO, clap)
 
 /* ---- all at once ------------------------------------------------------------------------------- */
 
@@ -571,7 +572,7 @@ static struct trapped { /* what a child process plays; the take is in memory tha
     struct play play;
 } trapped;
 
-static const double STANDARD_FADE_MS = 10; /* but LV2's */
+static const double STANDARD_FADE_MS = 10; /* but the plugins' */
 
 /* The second mask is handed over, and the audio thread has not taken it. */
 static void prepare(void *arg)
@@ -583,7 +584,7 @@ static void prepare(void *arg)
     if (t->fault && p->driver->set_freewheel) p->driver->set_freewheel(false);
     play_on(p, SETTLE);
     ask_mask(p, t->second);
-    double fade_ms = t->driver == &live_lv2 ? LIVE_FADE_MS : STANDARD_FADE_MS;
+    double fade_ms = t->driver->is_plugin ? LIVE_FADE_MS : STANDARD_FADE_MS;
     p->take->changes[p->take->n_changes - 1].length = (int)(fade_ms * 1e-3 * LIVE_RATE);
     await_masks(p);
 }
@@ -646,6 +647,7 @@ CALLBACK(core)
 CALLBACK(jack)
 CALLBACK(portaudio)
 CALLBACK(lv2)
+CALLBACK(clap)
 #define CALLBACK_ROWS(driver)                                                                                          \
     TEST(driver##_makes_no_system_call, false), TEST(driver##_makes_no_system_call_but_a_wake_up, false)
 #define ROW(driver, name, needs, fault, fault_alone) TEST(driver##_##name, false),
@@ -659,15 +661,18 @@ int main(void)
         CALLBACK_ROWS(jack),
         CALLBACK_ROWS(portaudio),
         CALLBACK_ROWS(lv2),
+        CALLBACK_ROWS(clap),
         SCENARIOS(ROW, core)
         SCENARIOS(ROW, jack)
         SCENARIOS(ROW, portaudio)
         SCENARIOS(ROW, lv2)
+        SCENARIOS(ROW, clap)
         TEST(a_storm_leaves_the_core_whole, false),
     };
     /* clang-format on */
     setenv("HALOCONV_COSTS", "builtin", 1);
     setenv("LV2_BUNDLE", "tests/faulty.lv2", 1);
+    setenv("CLAP_PLUGIN", "tests/faulty.clap", 1);
     unsetenv("NSM_URL");
     make_masks();
     snprintf(hang_file, sizeof hang_file, "%s/hang", folder);

@@ -6,13 +6,12 @@
  */
 #include "haloconv_masks.h"
 #include "lv2_host.h"
+#include "played.h"
 #include "player.h"
-#include "reference.h"
 #include "trap.h"
 
 #include <math.h>
 #include <signal.h>
-#include <sndfile.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,80 +22,11 @@ enum { RATE = 48000 };
 
 /* ---- masks -------------------------------------------------------------------------------------- */
 
-static char folder[64];
-
-static void remove_folder(void)
-{
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (folder[0] && system(command) != 0) printf("%s is left behind\n", folder);
-}
-
-/* A mask of decaying noise in a folder of ours; the caller's until the next but three. */
-static const char *mask_file(const char *name, int n_channels, int n_frames, int rate, uint64_t seed)
-{
-    static char paths[4][256];
-    static int turn;
-    char *path = paths[turn++ % 4];
-    if (!folder[0]) {
-        strcpy(folder, "/tmp/haloconv-lv2-XXXXXX");
-        check(mkdtemp(folder), "mkdtemp");
-        atexit(remove_folder);
-    }
-    snprintf(path, sizeof *paths, "%s/%s", folder, name);
-    SF_INFO info = {.samplerate = rate, .channels = n_channels, .format = SF_FORMAT_WAV | SF_FORMAT_FLOAT};
-    SNDFILE *file = sf_open(path, SFM_WRITE, &info);
-    check(file, "%s cannot be written", path);
-    struct random r = random_seeded(seed);
-    float *x = must_alloc((size_t)n_frames * (size_t)n_channels, sizeof *x);
-    for (int i = 0; i < n_frames * n_channels; i++)
-        x[i] = 0.1f * random_sample(&r) * (float)exp(-3.0 * i / (n_frames * n_channels));
-    sf_writef_float(file, x, n_frames);
-    sf_close(file);
-    free(x);
-    return path;
-}
-
-static const char *text_file(const char *name, const char *text)
-{
-    const char *path = mask_file(name, 1, 1, RATE, 1);
-    FILE *file = fopen(path, "w");
-    check(file && fputs(text, file) >= 0 && fclose(file) == 0, "%s cannot be written", path);
-    return path;
-}
-
 static const char *shipped(const char *name)
 {
     static char path[4200];
     snprintf(path, sizeof path, "%s%s", host_bundle(), name);
     return path;
-}
-
-struct responses { /* with a mono mask spread over the outputs of a plugin with one input */
-    hc_responses file;
-    hc_route routes[4096];
-    int n;
-};
-
-static struct responses *responses(const char *path, int n_in, int n_out, int rate)
-{
-    struct responses *r = must_alloc(1, sizeof *r);
-    char why[512];
-    if (strstr(path, ".conf")) n_in = 0; /* has counts of its own */
-    check(hc_responses_load(path, n_in, rate, 0, &r->file, why, sizeof why) == HC_OK, "%s", why);
-    for (r->n = 0; r->n < r->file.n_routes; r->n++) r->routes[r->n] = r->file.routes[r->n];
-    if (n_in == 1 && r->n == 1)
-        for (; r->n < n_out; r->n++) {
-            r->routes[r->n] = r->routes[0];
-            r->routes[r->n].out = r->n;
-        }
-    return r;
-}
-
-static void responses_drop(struct responses *r)
-{
-    hc_responses_free(&r->file);
-    free(r);
 }
 
 /* ---- instances ---------------------------------------------------------------------------------- */
@@ -179,46 +109,10 @@ static void check_log(struct instance *t, const char *word)
     check(strstr(log, word), "the log lacks \"%s\": %s", word, log);
 }
 
-struct mix {
-    double dry, wet;
-    int predelay;
-};
-
-/* Checks frames first...last - 1 against the mask's file, at random places and the edges. Input before frame `origin`
- * counts as silence. */
 static void check_mix(const struct instance *t, const char *path, struct mix mix, int origin, int first, int last)
 {
-    enum { N = 40 };
-    int n_out = t->variant->n_out, n_in = t->variant->n_in, n_check = n_out > 4 ? 4 : n_out;
-    struct responses *r = responses(path, n_in, n_out, t->rate);
-    struct random random = random_seeded(77);
-    const float *in[MAX_CHANNELS];
-    for (int ch = 0; ch < n_in; ch++) in[ch] = t->in[ch] + origin;
-    double peak = 0, want[4 * N];
-    int outs[4 * N], frames[4 * N];
-    for (int i = 0; i < n_check * N; i++) {
-        outs[i] = n_out > 4 ? random_int(&random, 0, n_out - 1) : i % n_out;
-        frames[i] = i < 2 * n_out ? (i < n_out ? first : last - 1) : random_int(&random, first, last - 1);
-        int at = frames[i] - origin - mix.predelay;
-        double wet = at < 0 ? 0 : reference_frame(r->routes, r->n, in, t->n - origin, outs[i], at);
-        want[i] = mix.wet * wet + mix.dry * (double)t->in[n_in == 1 ? 0 : outs[i]][frames[i]];
-        peak = fmax(peak, fabs(want[i]));
-    }
-    /* The peak of the whole output, not only of the frames that are checked; at most 3 times theirs. */
-    double output_peak = 0;
-    for (int ch = 0; ch < n_out; ch++)
-        for (int i = first; i < last; i++) output_peak = fmax(output_peak, fabs((double)t->out[ch][i]));
-    peak = fmax(peak, fmin(output_peak, 3 * peak));
-    for (int i = 0; i < n_check * N; i++) {
-        double got = (double)t->out[outs[i]][frames[i]], off = fabs(got - want[i]);
-        check(off <= PEAK_SHARE * peak,
-              "%s, %s, %d Hz: channel %d, frame %d of %d: got %.9g, want %.9g, off by %.3g of %.3g", t->variant->symbol,
-              path, t->rate, outs[i], frames[i], t->n, got, want[i], off, peak);
-    }
-    responses_drop(r);
+    check_played(&(struct played){t->variant, t->rate, t->n, t->in, t->out}, path, mix, origin, first, last);
 }
-
-static const struct mix wet_only = {0, 1, 0};
 
 /* ---- output ------------------------------------------------------------------------------ */
 

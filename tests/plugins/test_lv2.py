@@ -74,8 +74,10 @@ def test_lv2info(variant, path):
 def test_exports_its_entry_alone():
     if SAN:
         pytest.skip("a sanitizer's names are there too")
-    said = run(tool("nm"), "-D", "--defined-only", BUNDLE / "haloconv.so")
-    assert [line.split()[-1] for line in said.splitlines()] == ["lv2_descriptor"], said
+    for name, entry in [("haloconv.so", "lv2_descriptor"), ("haloconv_ui.so", "lv2ui_descriptor")]:
+        if (BUNDLE / name).exists():  # the window is missing in a build without X11
+            said = run(tool("nm"), "-D", "--defined-only", BUNDLE / name)
+            assert [line.split()[-1] for line in said.splitlines()] == [entry], said
 
 
 # ---- what it plays in lv2apply, which has no worker, no options, no URIs, and plays one frame at a time ------------

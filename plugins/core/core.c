@@ -1,0 +1,501 @@
+#include "core.h"
+#include "haloconv_live.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    POLL_MS = 50, /* how often the loader looks for work, so that the audio thread need not wake it */
+    MAX_USUAL_BLOCK = 4096,
+    MAX_STEP = 128, /* max. frames between two directions of a source, also inside a longer block */
+    FADE_MS = 20,
+    GRID_DEG = 4,            /* distance of the directions to which banks are interpolated; a source mixes three */
+    HISTORY_S = 10,          /* input history */
+    HISTORY_FLOATS = 1 << 23 /* max. input history, all channels together: 32 MiB */
+};
+
+static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "gpu"};
+
+struct core {
+    const struct variant *variant;
+    char *folder;
+    struct core_host host;
+    hc_live *live; /* NULL before core_open */
+    int rate, block;
+
+    _Atomic float values[N_CONTROLS], modulation[N_CONTROLS]; /* values: inputs, and meters */
+    atomic_bool is_offline;
+    atomic_uint longest;      /* frames of the longest response of the mask */
+    atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
+    atomic_bool is_requested; /* a mask was requested since the last core_work */
+    _Atomic float in_peak, out_peak;
+    atomic_int peaks_left; /* frames for which the peaks are still measured */
+
+    /* audio */
+    int backend;        /* last value of the control */
+    float direction[3]; /* azimuth, elevation, distance of the last steering; NaN: none yet */
+    bool must_reset;    /* hc_live_reset is due */
+    uint64_t quiet;     /* frames of silent input since the last other input or change */
+
+    atomic_bool is_active;
+    bool must_load; /* setup; core_activate loads `restored` */
+
+    pthread_t loader;
+    sem_t wake;
+    atomic_bool must_end;
+    bool has_loader;
+
+    pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
+    char report[CORE_STATUS_BYTES]; /* the last warning or error of this core_work */
+    uint64_t n_masks;               /* hc_live_stats.masks after the last core_work */
+
+    pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
+    char restored[CORE_PATH_BYTES]; /* a mask for the state that is not loaded yet or cannot be read; "" = none */
+    char playing[CORE_PATH_BYTES];  /* core_get_status */
+    char status[CORE_STATUS_BYTES];
+    char engine[96]; /* core_get_meters */
+};
+
+static void set_restored(struct core *c, const char *path)
+{
+    pthread_mutex_lock(&c->lock);
+    snprintf(c->restored, sizeof c->restored, "%s", path);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void core_get_mask(struct core *c, char path[CORE_PATH_BYTES])
+{
+    pthread_mutex_lock(&c->lock);
+    memcpy(path, c->restored[0] ? c->restored : c->playing, CORE_PATH_BYTES);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void core_get_status(struct core *c, char playing[CORE_PATH_BYTES], char status[CORE_STATUS_BYTES])
+{
+    pthread_mutex_lock(&c->lock);
+    memcpy(playing, c->playing, sizeof c->playing);
+    memcpy(status, c->status, sizeof c->status);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void core_get_meters(struct core *c, struct core_meters *meters)
+{
+    atomic_store(&c->peaks_left, c->rate);
+    meters->in_peak = atomic_exchange(&c->in_peak, 0);
+    meters->out_peak = atomic_exchange(&c->out_peak, 0);
+    pthread_mutex_lock(&c->lock);
+    memcpy(meters->engine, c->engine, sizeof c->engine);
+    pthread_mutex_unlock(&c->lock);
+}
+
+void core_shipped_path(const struct core *c, const char *file, char path[CORE_PATH_BYTES])
+{
+    snprintf(path, CORE_PATH_BYTES, "%s%s", c->folder, file ? file : c->variant->mask);
+}
+
+const struct variant *core_variant(const struct core *c)
+{
+    return c->variant;
+}
+
+/* ---- work: worker and setup --------------------------------------------------------------------- */
+
+static void report(void *data, int level, const char *text)
+{
+    struct core *c = data;
+    if (level != HC_LIVE_NOTE) snprintf(c->report, sizeof c->report, "%s", text);
+    c->host.log(c->host.data, level, text);
+}
+
+/* Could the mask of the state not be loaded? false also if it plays already. */
+static bool has_lost_mask(struct core *c, const char *playing)
+{
+    pthread_mutex_lock(&c->lock);
+    bool is_lost = c->restored[0] && strcmp(c->restored, playing) != 0;
+    pthread_mutex_unlock(&c->lock);
+    return is_lost;
+}
+
+bool core_work(struct core *c)
+{
+    char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES] = "";
+    hc_live_stats stats = {.size = sizeof stats};
+    hc_live_info info = {.size = sizeof info};
+    pthread_mutex_lock(&c->working);
+    bool is_requested = atomic_exchange(&c->is_requested, false);
+    c->report[0] = '\0';
+    bool is_first = hc_live_mask(c->live, playing, sizeof playing) == 0;
+    int error = hc_live_work(c->live);
+    hc_live_mask(c->live, playing, sizeof playing);
+    hc_live_get_stats(c->live, &stats);
+    bool is_loaded = stats.masks != c->n_masks || (is_first && playing[0]), was_lost = atomic_load(&c->is_lost);
+    c->n_masks = stats.masks;
+    if (is_loaded && !hc_live_has_work(c->live)) set_restored(c, "");
+    bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
+    atomic_store(&c->is_lost, is_lost);
+    if (is_lost && error) c->host.log(c->host.data, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
+    hc_live_get_info(c->live, &info);
+    if (is_loaded) atomic_store(&c->longest, (unsigned)info.longest);
+    if (error || is_loaded) /* else the result of an earlier core_work stays */
+        snprintf(status, sizeof status, "%s%.*s", is_lost ? "dry: " : "", (int)(sizeof status - sizeof "dry: "),
+                 c->report[0] ? c->report : "ok");
+    pthread_mutex_lock(&c->lock);
+    memcpy(c->playing, playing, sizeof c->playing);
+    if (status[0]) memcpy(c->status, status, sizeof c->status);
+    if (info.device[0])
+        snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);
+    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&c->working);
+    if (c->host.changed && (status[0] || is_requested)) c->host.changed(c->host.data);
+    return is_requested;
+}
+
+void core_load_now(struct core *c, const char *path)
+{
+    set_restored(c, path);
+    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path});
+    core_work(c);
+}
+
+/* ---- the loader --------------------------------------------------------------------------------- */
+
+/* Waits for a wake-up; while active, at most POLL_MS. */
+static void rest(struct core *c)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += POLL_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000, until.tv_nsec %= 1000000000;
+    if (atomic_load(&c->is_active))
+        sem_clockwait(&c->wake, CLOCK_MONOTONIC, &until);
+    else
+        sem_wait(&c->wake);
+}
+
+static void *load(void *data)
+{
+    struct core *c = data;
+    for (;;) {
+        rest(c);
+        if (atomic_load(&c->must_end)) return NULL;
+        pthread_mutex_lock(&c->working); /* core_open changes `live` under it */
+        bool has_work = core_has_work(c);
+        pthread_mutex_unlock(&c->working);
+        if (has_work) core_work(c);
+    }
+}
+
+static void wake_loader(struct core *c)
+{
+    if (c->has_loader) sem_post(&c->wake);
+}
+
+/* A loader of an audio thread's priority would disturb it, if an audio thread makes the plugin. */
+static bool start_loader(struct core *c)
+{
+    pthread_attr_t normal;
+    if (c->host.worker != CORE_LOADER || c->has_loader) return true;
+    if (pthread_attr_init(&normal) != 0) return false;
+    pthread_attr_setinheritsched(&normal, PTHREAD_EXPLICIT_SCHED);
+    c->has_loader = pthread_create(&c->loader, &normal, load, c) == 0;
+    pthread_attr_destroy(&normal);
+    return c->has_loader;
+}
+
+static void stop_loader(struct core *c)
+{
+    if (!c->has_loader) return;
+    atomic_store(&c->must_end, true);
+    sem_post(&c->wake);
+    pthread_join(c->loader, NULL);
+}
+
+/* ---- requests ----------------------------------------------------------------------------------- */
+
+bool core_has_work(const struct core *c)
+{
+    /* A request may be finished, but not answered. */
+    return hc_live_has_work(c->live) || atomic_load(&c->is_requested);
+}
+
+bool core_request_mask(struct core *c, const char *path, size_t length)
+{
+    char text[CORE_PATH_BYTES];
+    if (c->host.worker == CORE_NO_WORKER || length >= sizeof text) return false;
+    memcpy(text, path, length);
+    text[length] = '\0';
+    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = text});
+    atomic_store(&c->is_requested, true);
+    wake_loader(c);
+    return true;
+}
+
+bool core_restore_mask(struct core *c, const char *path)
+{
+    set_restored(c, path);
+    if (c->is_active) return core_request_mask(c, path, strlen(path));
+    c->must_load = true;
+    return false;
+}
+
+bool core_choose_mask(struct core *c, const char *path)
+{
+    if (c->is_active) return core_request_mask(c, path, strlen(path));
+    core_restore_mask(c, path);
+    return true;
+}
+
+bool core_load_preset(struct core *c, const struct plugin_preset *preset)
+{
+    char path[CORE_PATH_BYTES];
+    core_set(c, DRY, (double)preset->dry_db);
+    core_set(c, WET, (double)preset->wet_db);
+    core_set(c, PREDELAY, (double)preset->predelay_ms);
+    core_shipped_path(c, preset->file, path);
+    return core_choose_mask(c, path);
+}
+
+/* ---- audio -------------------------------------------------------------------------------------- */
+
+void core_set(struct core *c, int control, double value)
+{
+    atomic_store_explicit(&c->values[control], control_limit(control, value), memory_order_relaxed);
+}
+
+void core_modulate(struct core *c, int control, double amount)
+{
+    atomic_store_explicit(&c->modulation[control], isfinite(amount) ? (float)amount : 0, memory_order_relaxed);
+}
+
+float core_get(const struct core *c, int control)
+{
+    return atomic_load_explicit(&c->values[control], memory_order_relaxed);
+}
+
+void core_set_offline(struct core *c, bool offline)
+{
+    atomic_store(&c->is_offline, offline);
+    hc_live_set_freewheel(c->live, offline); /* the worker may be faster than core_process */
+}
+
+static float value(const struct core *c, int control)
+{
+    return control_limit(control, (double)core_get(c, control) +
+                                      (double)atomic_load_explicit(&c->modulation[control], memory_order_relaxed));
+}
+
+static float gain(const struct core *c, int control)
+{
+    float db = value(c, control);
+    return db <= controls[control].min ? 0 : powf(10, db / 20);
+}
+
+/* Moves the source by a glide (hc_live_steer) if its controls have changed. A face with sample-accurate automation cuts
+ * its block at the events, and each core_process has one value. The distance is also a gain, 1 at 1 m. */
+static void move_source(struct core *c)
+{
+    const float degree = 3.14159265f / 180;
+    float azimuth = value(c, AZIMUTH), elevation = value(c, ELEVATION), distance = value(c, DISTANCE);
+    if (azimuth == c->direction[0] && elevation == c->direction[1] && distance == c->direction[2]) return;
+    float across = distance * cosf(elevation * degree);
+    hc_live_steer(c->live, 0,
+                  (const float[]){across * cosf(azimuth * degree), across * sinf(azimuth * degree),
+                                  distance * sinf(elevation * degree)},
+                  0, 1 / distance);
+    c->direction[0] = azimuth, c->direction[1] = elevation, c->direction[2] = distance;
+}
+
+static void turn_knobs(struct core *c)
+{
+    if (c->variant->n_sources > 0) move_source(c);
+    hc_live_set(c->live, HC_DRY, gain(c, DRY));
+    hc_live_set(c->live, HC_WET, gain(c, WET));
+    hc_live_set(c->live, HC_GAIN, gain(c, GAIN));
+    hc_live_set(c->live, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
+    hc_live_set(c->live, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
+    hc_live_set_freewheel(c->live, atomic_load(&c->is_offline) || value(c, FREEWHEEL) > 0.5f);
+    int backend = (int)value(c, BACKEND);
+    if (backend == c->backend || c->host.worker == CORE_NO_WORKER) return;
+    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .backend = backends[backend]});
+    c->backend = backend;
+}
+
+static bool is_silence(const float *x, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (x[i] != 0) return false; /* NaN too */
+    return true;
+}
+
+static float peak_of(float peak, const float *const *x, int n_channels, int n)
+{
+    for (int ch = 0; ch < n_channels; ch++)
+        for (int i = 0; i < n; i++) peak = fabsf(x[ch][i]) > peak ? fabsf(x[ch][i]) : peak;
+    return peak;
+}
+
+/* Sets the meters, and counts the frames of silent input. */
+static void read_meters(struct core *c, bool was_silent, int n)
+{
+    hc_live_stats stats = {.size = sizeof stats};
+    hc_live_get_stats(c->live, &stats);
+    double lasts = (double)n / c->rate, load = (double)core_get(c, LOAD);
+    load += (100e-9 * (double)stats.took_ns / lasts - load) * (lasts < 0.3 ? lasts / 0.3 : 1);
+    core_set(c, LOAD, load);
+    core_set(c, LATE, (double)stats.late);
+    core_set(c, LOST, (double)stats.lost);
+    core_set(c, OVERRUNS, (double)stats.overruns);
+    c->quiet = was_silent && !stats.changing && !core_has_work(c) ? c->quiet + (uint64_t)n : 0;
+}
+
+/* Waits for a core_work that is under way, and does what is left. */
+static void finish_work(struct core *c)
+{
+    pthread_mutex_lock(&c->working);
+    pthread_mutex_unlock(&c->working);
+    if (core_has_work(c)) core_work(c);
+    turn_knobs(c); /* the mask may be lost, or there again */
+}
+
+void core_process(struct core *c, const float *const *in, float *const *out, int n)
+{
+    if (c->must_reset) core_reset(c);
+    turn_knobs(c);
+    if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
+    if (n > 0) {
+        bool is_silent = true; /* before the call, which may replace the input by the output */
+        for (int ch = 0; ch < c->variant->n_in; ch++) is_silent = is_silent && is_silence(in[ch], n);
+        bool has_peaks = atomic_load(&c->peaks_left) > 0;
+        if (has_peaks) c->in_peak = peak_of(c->in_peak, in, c->variant->n_in, n);
+        hc_live_process(c->live, in, out, n);
+        if (has_peaks) {
+            c->out_peak = peak_of(c->out_peak, (const float *const *)out, c->variant->n_out, n);
+            atomic_fetch_sub(&c->peaks_left, n);
+        }
+        read_meters(c, is_silent, n);
+    }
+}
+
+uint32_t core_tail(const struct core *c)
+{
+    return atomic_load(&c->longest) + (uint32_t)(value(c, PREDELAY) * (float)c->rate / 1000);
+}
+
+bool core_is_quiet(const struct core *c)
+{
+    /* Knobs and masks fade; the engine's partitions end later than the response. */
+    return c->quiet > core_tail(c) + 2 * ((uint64_t)c->rate * FADE_MS / 1000 + MAX_USUAL_BLOCK);
+}
+
+/* ---- setup -------------------------------------------------------------------------------------- */
+
+struct core *core_new(const struct variant *variant, const char *folder, const struct core_host *host)
+{
+    struct core *c = calloc(1, sizeof *c);
+    if (!c) return NULL;
+    c->folder = strdup(folder);
+    if (!c->folder) {
+        free(c);
+        return NULL;
+    }
+    c->variant = variant;
+    c->host = *host;
+    c->direction[0] = NAN;
+    for (int i = 0; i < N_CONTROLS; i++) core_set(c, i, (double)controls[i].initial);
+    sem_init(&c->wake, 0, 0);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->working, NULL);
+    core_shipped_path(c, NULL, c->restored);
+    c->must_load = true;
+    return c;
+}
+
+void core_free(struct core *c)
+{
+    if (!c) return;
+    stop_loader(c);
+    hc_live_close(c->live);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->working);
+    sem_destroy(&c->wake);
+    free(c->folder);
+    free(c);
+}
+
+bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
+{
+    hc_live_config config;
+    block = block < 16 ? 16 : block > MAX_USUAL_BLOCK ? MAX_USUAL_BLOCK : block;
+    if (c->variant->n_sources > 0 && block > MAX_STEP) block = MAX_STEP;
+    if (c->live && rate == c->rate && block == c->block) return true;
+    if (!start_loader(c)) return snprintf(why, cap, "a thread cannot be started; raise the limit on processes"), false;
+    hc_live_config_init(&config);
+    config.n_in = c->variant->n_in;
+    config.n_out = c->variant->n_out;
+    config.rate = rate;
+    config.block = block;
+    config.fade_ms = FADE_MS;
+    config.standby_share = -1; /* fifty instances with standby engines would load the CPU as much as without a GPU */
+    config.cpu_if_no_device = 1;
+    config.left_of_stereo = 1;
+    if (variant_has(c->variant, PREDELAY)) config.max_predelay_ms = MAX_PREDELAY_MS;
+    config.n_sources = c->variant->n_sources;
+    config.grid_deg = GRID_DEG;
+    config.mix_entries = 1; /* a moving tone has lines below -55 dB beside it; nearest entries give -13 dB */
+    config.normalise = 1;   /* banks differ by 30 dB, and users wear headphones */
+    config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
+    config.say = report;
+    config.data = c;
+    char path[CORE_PATH_BYTES];
+    hc_live *live;
+    if (hc_live_open(&config, &live, why, cap) != HC_OK) return false;
+    if (c->has_loader && c->live) finish_work(c); /* a mask that was asked for stays, too */
+    core_get_mask(c, path);
+    pthread_mutex_lock(&c->working); /* the loader uses `live` under it */
+    hc_live_close(c->live);
+    c->live = live;
+    c->rate = rate, c->block = block;
+    c->n_masks = 0;
+    c->backend = BACKEND_AUTO;
+    c->direction[0] = NAN;
+    pthread_mutex_unlock(&c->working);
+    set_restored(c, path);
+    return c->must_load = true;
+}
+
+void core_reset(struct core *c)
+{
+    c->must_reset = pthread_mutex_trylock(&c->working) != 0;
+    if (c->must_reset) return;
+    hc_live_reset(c->live);
+    c->quiet = 0;
+    pthread_mutex_unlock(&c->working);
+}
+
+bool core_activate(struct core *c)
+{
+    char path[CORE_PATH_BYTES];
+    bool loads = c->must_load;
+    hc_live_reset(c->live);
+    c->quiet = 0;
+    turn_knobs(c); /* the backend of a state is there with the mask */
+    if (loads) {
+        core_get_mask(c, path);
+        core_load_now(c, path);
+    }
+    c->must_load = false;
+    c->is_active = true;
+    wake_loader(c);
+    return loads;
+}
+
+void core_deactivate(struct core *c)
+{
+    c->is_active = false;
+}

@@ -1,0 +1,150 @@
+/* core - a plugin without its standard: a live convolver (haloconv_live.h) with controls, a mask that is loaded, saved
+ * and restored, meters and a state. LV2, CLAP and VST3 are faces over it.
+ *
+ *   audio:   core_set, core_process          values of controls; hc_live_process; meters
+ *               | core_has_work
+ *               v
+ *   worker:  core_work                       hc_live_work: loads masks, builds engines, frees old ones
+ *               | core_host.changed
+ *               v
+ *   face:    core_get_status                 the path of the mask that plays, and the status
+ *
+ * Threads: [rt] any thread, also the audio thread: nothing allocates, locks or waits. [setup] any thread that may wait,
+ * also several at once, unless a call says otherwise. The worker is a thread of the host (LV2), which calls core_work,
+ * or the core's own loader.
+ *
+ * The plugin with a moving source has a bank instead of the mask: here and below, "mask" means either.
+ *
+ * If the mask of a state cannot be loaded, the input passes dry until a mask is loaded: another mask would not be the
+ * sound of the session. A file that the user chooses and that cannot be loaded changes nothing. The status reports both
+ * cases.
+ */
+#ifndef PLUGIN_CORE_H
+#define PLUGIN_CORE_H
+
+#include "controls.h"
+
+#include <stdint.h>
+
+enum { CORE_PATH_BYTES = 4096, CORE_STATUS_BYTES = 1024, CORE_STATE_BYTES = 32768 };
+
+enum core_worker {
+    CORE_NO_WORKER,      /* the mask of core_activate cannot change                                                 */
+    CORE_HOST_WORKER,    /* the host calls core_work                                                                */
+    CORE_LOADER          /* a thread of the core calls it                                                           */
+};
+
+struct core_host {       /* what a face gives. Calls come from [setup] calls and from the worker                    */
+    void *data;
+    enum core_worker worker;
+    void (*log)(void *data, int level, const char *text); /* level: enum hc_live_level                              */
+    void (*changed)(void *data); /* the mask or the status may have changed: core_get_status. NULL: not wanted      */
+};
+
+struct core;
+
+/* Makes a plugin with the initial values and mask. folder: the path of the masks that ship, which ends in /. Opens no
+ * file and no GPU. NULL: no memory. [setup] */
+struct core *core_new(const struct variant *variant, const char *folder, const struct core_host *host);
+
+/* Frees it; no other call may run. NULL is allowed. [setup] */
+void core_free(struct core *core);
+
+/* Makes the live convolver, also anew for another rate or block; the mask stays. Not between core_activate and
+ * core_deactivate. false: `why` has the reason. [setup] */
+bool core_open(struct core *core, int rate, int usual_block, char *why, size_t cap);
+
+/* Forgets earlier input, and loads the mask if that has not happened, or if another was restored. Returns true if it
+ * loaded one. No core_process may run. [setup] */
+bool core_activate(struct core *core);
+void core_deactivate(struct core *core);
+
+/* Forgets earlier input; while masks are loaded, core_process does so later. Closes the former engine of a fade that is
+ * under way, waits for nothing else. No core_process may run. [rt] */
+void core_reset(struct core *core);
+
+const struct variant *core_variant(const struct core *core);
+
+/* ---- audio ---- */
+
+/* Sets a control, limited to its range. It takes effect with the next core_process. [rt] */
+void core_set(struct core *core, int control, double value);
+
+/* Adds to the value of a control until the next call: a host's modulation, which no state contains. [rt] */
+void core_modulate(struct core *core, int control, double amount);
+
+/* Returns the value of a control without its modulation; of an output, the meter. [rt] */
+float core_get(const struct core *core, int control);
+
+/* The host renders without a deadline: blocks wait for a device, and with the core's own loader the changes that were
+ * asked for come first. [rt] */
+void core_set_offline(struct core *core, bool offline);
+
+/* Applies the controls, then convolves n frames as hc_live_process does; n = 0: only the controls. [rt], one thread at
+ * a time; while offline it may wait */
+void core_process(struct core *core, const float *const *in, float *const *out, int n);
+
+/* Returns the frames for which the output goes on after the input has ended. [rt] */
+uint32_t core_tail(const struct core *core);
+
+/* Has the output been silence since the tail of the last input ended? No fade is under way then. [rt] */
+bool core_is_quiet(const struct core *core);
+
+/* ---- masks ---- */
+
+/* Asks for a mask, which the worker loads. false: the path is too long, or the core has no worker. [rt], but it wakes
+ * the core's own loader by a system call */
+bool core_request_mask(struct core *core, const char *path, size_t length);
+
+/* Has the worker something to do? [rt] */
+bool core_has_work(const struct core *core);
+
+/* Loads what was asked for. Returns true if a mask was asked for since the last call. [setup] */
+bool core_work(struct core *core);
+
+/* Makes `path` the mask of the session, as a state has it: core_activate loads it, or, while active, the worker.
+ * Returns true if the worker loads it. [setup] */
+bool core_restore_mask(struct core *core, const char *path);
+
+/* Asks for a mask that a user chose. While active the worker loads it, and if it cannot be loaded, the present one goes
+ * on; else it is restored as the mask of the session. false: as core_request_mask. [setup] */
+bool core_choose_mask(struct core *core, const char *path);
+
+/* Loads a mask of the session at once. No core_process may run. [setup] */
+void core_load_now(struct core *core, const char *path);
+
+/* Sets the controls and the mask of a preset, as core_choose_mask does. [setup] */
+bool core_load_preset(struct core *core, const struct plugin_preset *preset);
+
+/* Copies the path that a state has: the mask that plays, or one that is not loaded yet or cannot be read. [setup] */
+void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);
+
+struct core_meters {
+    char engine[96];     /* what plays: "cpu avx2, 48 kHz, 64 frames"; "": nothing yet                              */
+    float in_peak, out_peak; /* largest magnitudes of all channels since the last call                              */
+};
+
+/* Fills in *meters. The peaks are measured for a second after each call. Waits as core_get_status does. [setup] */
+void core_get_meters(struct core *core, struct core_meters *meters);
+
+/* Copies the path of the mask that plays after the last load, and the result of the load: "ok", or what is wrong,
+ * after "dry: " if the input passes dry. "": nothing was loaded yet. Waits at most for the copy of such a text, not for
+ * a load. [setup] */
+void core_get_status(struct core *core, char playing[CORE_PATH_BYTES], char status[CORE_STATUS_BYTES]);
+
+/* Finds the folder of the masks that ship, from the file of a plugin: haloconv.lv2, in its folder or one of five above,
+ * or there in lv2 or .lv2. It ends in /. false: it is missing; `folder` is then where the file is. [setup] */
+bool core_find_folder(const char *file, char folder[CORE_PATH_BYTES]);
+
+/* Writes the path of a mask that ships; NULL: the mask of a new instance. [rt] */
+void core_shipped_path(const struct core *core, const char *file, char path[CORE_PATH_BYTES]);
+
+/* ---- state: a text that every standard stores (state.c has the format) ---- */
+
+/* Writes the state, with a final 0. Returns its length. [setup] */
+size_t core_save(struct core *core, char text[CORE_STATE_BYTES]);
+
+/* Sets controls and mask from a state. false: `why` has the reason, and nothing changed. [setup] */
+bool core_restore(struct core *core, const char *text, size_t length, char *why, size_t cap);
+
+#endif

@@ -1,0 +1,142 @@
+#include "plugin_window.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the callbacks of the model ----------------------------------------------------------------- */
+
+static double get(void *data, int i)
+{
+    const struct plugin_window *w = data;
+    return w->calls->get(w->face, w->control[i]);
+}
+
+static void begin(void *data, int i)
+{
+    const struct plugin_window *w = data;
+    w->calls->begin(w->face, w->control[i]);
+}
+
+static void set(void *data, int i, double value)
+{
+    const struct plugin_window *w = data;
+    w->calls->set(w->face, w->control[i], value);
+}
+
+static void end(void *data, int i)
+{
+    const struct plugin_window *w = data;
+    w->calls->end(w->face, w->control[i]);
+}
+
+static void to_text(void *data, int i, double value, char *text, size_t cap)
+{
+    control_text(((const struct plugin_window *)data)->control[i], value, text, cap);
+}
+
+static bool from_text(void *data, int i, const char *text, double *value)
+{
+    return control_read(((const struct plugin_window *)data)->control[i], text, value);
+}
+
+static void load(void *data, const char *path)
+{
+    const struct plugin_window *w = data;
+    w->calls->load(w->face, path);
+}
+
+static void set_once(const struct plugin_window *w, int control, float value)
+{
+    w->calls->begin(w->face, control);
+    w->calls->set(w->face, control, (double)value);
+    w->calls->end(w->face, control);
+}
+
+static void load_preset(void *data, int preset)
+{
+    const struct plugin_window *w = data;
+    const struct plugin_preset *s = w->shipped[preset];
+    set_once(w, DRY, s->dry_db);
+    set_once(w, WET, s->wet_db);
+    set_once(w, PREDELAY, s->predelay_ms);
+    w->calls->load(w->face, w->paths[preset]);
+}
+
+static void state(void *data, struct window_state *to)
+{
+    const struct plugin_window *w = data;
+    w->calls->state(w->face, to);
+}
+
+/* ---- the tables --------------------------------------------------------------------------------- */
+
+static void add_control(struct plugin_window *w, int control)
+{
+    static const double steps[N_UNITS] = {[UNIT_DEGREE] = 1, [UNIT_DB] = 0.5, [UNIT_MS] = 1};
+    const struct control_spec *c = &controls[control];
+    int i = w->model.n_controls++;
+    if (control == AZIMUTH) w->model.azimuth = i;
+    if (control == DISTANCE) w->model.distance = i;
+    w->control[i] = control;
+    w->controls[i] = (struct window_control){.name = c->name,
+                                             .kind = c->kind == CONTROL_TOGGLE   ? WINDOW_SWITCH
+                                                     : c->kind == CONTROL_CHOICE ? WINDOW_CHOICE
+                                                                                 : WINDOW_KNOB,
+                                             .min = (double)c->min,
+                                             .initial = (double)c->initial,
+                                             .max = (double)c->max,
+                                             .step = steps[c->unit],
+                                             .is_logarithmic = c->kind == CONTROL_LOGARITHMIC,
+                                             .choices = c->labels};
+}
+
+static void add_preset(struct plugin_window *w, const struct plugin_preset *preset)
+{
+    int i = w->model.n_presets++;
+    snprintf(w->paths[i], sizeof w->paths[i], "%s%s", w->folder, preset->file);
+    w->shipped[i] = preset;
+    w->presets[i] = (struct window_preset){preset->label, w->paths[i]};
+}
+
+static void add_folder(struct plugin_window *w, const char *folder)
+{
+    if (folder) w->folders[w->model.n_folders++] = folder;
+}
+
+void plugin_window_init(struct plugin_window *w, const struct variant *variant, const char *folder,
+                        const struct plugin_window_face *calls, void *face)
+{
+    memset(w, 0, sizeof *w);
+    w->calls = calls;
+    w->face = face;
+    w->model = (struct window_model){.data = w,
+                                     .title = variant->name,
+                                     .controls = w->controls,
+                                     .has_banks = variant->n_sources > 0,
+                                     .folders = w->folders,
+                                     .presets = w->presets,
+                                     .get = get,
+                                     .begin = begin,
+                                     .set = set,
+                                     .end = end,
+                                     .to_text = to_text,
+                                     .from_text = from_text,
+                                     .load = load,
+                                     .preset = load_preset,
+                                     .state = state};
+    snprintf(w->folder, sizeof w->folder, "%s", folder);
+    add_folder(w, w->folder);
+    add_folder(w, getenv("HOME"));
+    for (int c = 0; c < N_CONTROLS; c++)
+        if (variant_has_setting(variant, c)) add_control(w, c);
+    for (int p = 0; p < N_PRESETS; p++)
+        if (preset_fits(&plugin_presets[p], variant)) add_preset(w, &plugin_presets[p]);
+}
+
+void plugin_window_status(struct window_state *to, const char *status, bool is_loading)
+{
+    bool is_error = !is_loading && status[0] && strcmp(status, "ok") != 0;
+    if (is_loading) snprintf(to->status, sizeof to->status, "Loading ...");
+    if (is_error) snprintf(to->error, sizeof to->error, "%s", status);
+}

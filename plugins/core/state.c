@@ -1,0 +1,151 @@
+/* state - a plugin's state as a text, the same for every standard:
+ *
+ *   haloconv plugin 1
+ *   variant stereo
+ *   shipped hall.wav        a mask of the folder of masks, or: mask /home/me/church.wav
+ *   dry -90
+ *   wet 0                   every control that the host can set, by its symbol
+ *   end
+ *
+ * A path has control characters and \ as \x and two hexadecimal digits. Any version is read: a later version may add
+ * lines, which this one ignores, and keeps the meaning of these. A control without a line gets its initial value, and a
+ * value outside the range the nearest one. A text that is cut, or has a line of this form with another kind of value,
+ * is refused.
+ */
+#include "core.h"
+#include "dsp/base/c_locale.h"
+#include "dsp/base/number.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct parsed {
+    double values[N_CONTROLS];
+    char mask[CORE_PATH_BYTES];
+};
+
+/* ---- write -------------------------------------------------------------------------------------- */
+
+static size_t write_path(char *text, const char *path)
+{
+    size_t n = 0;
+    for (const unsigned char *at = (const unsigned char *)path; *at; at++)
+        n += iscntrl(*at) || *at == '\\' ? (size_t)sprintf(text + n, "\\x%02x", *at) : (text[n] = (char)*at, (size_t)1);
+    return n;
+}
+
+size_t core_save(struct core *core, char text[CORE_STATE_BYTES])
+{
+    const struct variant *variant = core_variant(core);
+    char path[CORE_PATH_BYTES], folder[CORE_PATH_BYTES];
+    core_get_mask(core, path);
+    core_shipped_path(core, "", folder);
+    size_t length = strlen(folder);
+    bool is_shipped = strncmp(path, folder, length) == 0 && path[length] && !strchr(path + length, '/');
+    locale_t was = c_locale_enter();
+    size_t n =
+        (size_t)sprintf(text, "haloconv plugin 1\nvariant %s\n%s ", variant->symbol, is_shipped ? "shipped" : "mask");
+    n += write_path(text + n, path + (is_shipped ? length : 0));
+    n += (size_t)sprintf(text + n, "\n");
+    for (int i = 0; i < N_CONTROLS; i++)
+        if (variant_has_setting(variant, i))
+            n += (size_t)sprintf(text + n, "%s %.9g\n", controls[i].symbol, (double)core_get(core, i));
+    n += (size_t)sprintf(text + n, "end\n");
+    c_locale_leave(was);
+    return n;
+}
+
+/* ---- read --------------------------------------------------------------------------------------- */
+
+/* Returns the byte of x and two hexadecimal digits; 0: the text has another form. */
+static char hexadecimal(const char *text)
+{
+    char digits[4];
+    snprintf(digits, sizeof digits, "%s", text);
+    bool is_byte = digits[0] == 'x' && isxdigit((unsigned char)digits[1]) && isxdigit((unsigned char)digits[2]);
+    return (char)(is_byte ? strtol(digits + 1, NULL, 16) : 0);
+}
+
+/* false: the path is empty or too long, or has another escape. */
+static bool read_path(const char *text, char *path, size_t cap)
+{
+    size_t n = 0;
+    for (; *text && n + 1 < cap; n++) {
+        bool is_escape = *text == '\\';
+        path[n] = *text;
+        if (is_escape) path[n] = hexadecimal(text + 1);
+        if (!path[n]) return false;
+        text += is_escape ? 4 : 1;
+    }
+    path[n] = '\0';
+    return n > 0 && !*text;
+}
+
+/* Reads a line that begins with a key. false: the value is wrong. */
+static bool read_line(struct core *core, const char *key, const char *value, struct parsed *to)
+{
+    int control = control_find(key);
+    if (control < N_CONTROLS && variant_has_setting(core_variant(core), control))
+        return number_is(value, -INFINITY, INFINITY, &to->values[control]);
+    if (strcmp(key, "mask") == 0) return read_path(value, to->mask, sizeof to->mask);
+    if (strcmp(key, "shipped") == 0) {
+        char name[256];
+        if (!read_path(value, name, sizeof name) || strchr(name, '/') || strcmp(name, "..") == 0) return false;
+        core_shipped_path(core, name, to->mask);
+    }
+    if (strcmp(key, "variant") == 0) {
+        int v = 0;
+        while (v < N_VARIANTS && strcmp(variants[v].symbol, value) != 0) v++;
+        return v < N_VARIANTS && variants[v].n_sources == core_variant(core)->n_sources;
+    }
+    return true;
+}
+
+/* text ends with 0; its lines are cut apart. */
+static bool read_lines(struct core *core, char *text, struct parsed *to, char *why, size_t cap)
+{
+    double version;
+    static const char head[] = "haloconv plugin ", *const wrong = "the state of the plugin is cut or damaged";
+    char *line = text, *rest = strchr(text, '\n');
+    for (int number = 1; rest; line = rest, rest = strchr(rest, '\n'), number++) {
+        *rest++ = '\0';
+        if (number == 1) {
+            if (strncmp(line, head, sizeof head - 1) != 0 || !number_is(line + sizeof head - 1, 1, 1e9, &version))
+                break;
+            continue;
+        }
+        if (strcmp(line, "end") == 0) return !*rest || (snprintf(why, cap, "%s after its end", wrong), false);
+        char *value = strchr(line, ' ');
+        if (value) *value++ = '\0';
+        if (!read_line(core, line, value ? value : "", to))
+            return snprintf(why, cap, "%s in line %d, or of another kind of plugin; the settings stay", wrong, number),
+                   false;
+    }
+    return snprintf(why, cap, "%s; the settings stay", wrong), false;
+}
+
+bool core_restore(struct core *core, const char *text, size_t length, char *why, size_t cap)
+{
+    if (length >= CORE_STATE_BYTES || memchr(text, 0, length))
+        return snprintf(why, cap, "the state of the plugin is too long, or not a text; the settings stay"), false;
+    struct parsed *parsed = malloc(sizeof *parsed);
+    char *copy = strndup(text, length);
+    bool is_read = parsed && copy;
+    if (!is_read) snprintf(why, cap, "no memory; close other plugins or programs");
+    if (is_read) {
+        for (int i = 0; i < N_CONTROLS; i++) parsed->values[i] = (double)controls[i].initial;
+        core_shipped_path(core, NULL, parsed->mask);
+        is_read = read_lines(core, copy, parsed, why, cap);
+    }
+    if (is_read) {
+        for (int i = 0; i < N_CONTROLS; i++)
+            if (variant_has_setting(core_variant(core), i)) core_set(core, i, parsed->values[i]);
+        core_restore_mask(core, parsed->mask);
+    }
+    free(copy);
+    free(parsed);
+    return is_read;
+}

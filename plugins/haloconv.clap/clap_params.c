@@ -1,0 +1,130 @@
+/* clap_params - the controls as CLAP's parameters. Their ids are control_id. "Enabled" is there the bypass, which hosts
+ * know: its value is 1 while the control is 0.
+ */
+#include "face.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The bypass has the control's text of the other value: "On" is a bypass. */
+static double from_clap(int control, double value)
+{
+    return control == ENABLED ? 1 - value : value;
+}
+
+static int find(const struct face *face, clap_id id)
+{
+    int control = control_with_id(id);
+    return control < N_CONTROLS && variant_has_setting(core_variant(face->core), control) ? control : N_CONTROLS;
+}
+
+static uint32_t CLAP_ABI count(const clap_plugin_t *plugin)
+{
+    uint32_t n = 0;
+    for (int c = 0; c < N_CONTROLS; c++) n += variant_has_setting(core_variant(face_of(plugin)->core), c);
+    return n;
+}
+
+static bool CLAP_ABI get_info(const clap_plugin_t *plugin, uint32_t index, clap_param_info_t *info)
+{
+    const struct variant *variant = core_variant(face_of(plugin)->core);
+    int control = 0;
+    while (control < N_CONTROLS && (!variant_has_setting(variant, control) || index-- > 0)) control++;
+    if (control == N_CONTROLS) return false;
+    const struct control_spec *c = &controls[control];
+    bool is_stepped = c->kind >= CONTROL_INTEGER;
+    memset(info, 0, sizeof *info);
+    info->id = control_id(control);
+    info->flags = (c->flags & CONTROL_EXPENSIVE ? 0 : CLAP_PARAM_IS_AUTOMATABLE) |
+                  (is_stepped ? CLAP_PARAM_IS_STEPPED : CLAP_PARAM_IS_MODULATABLE) |
+                  (c->kind == CONTROL_CHOICE ? MORE_PARAM_IS_ENUM : 0) |
+                  (control == ENABLED ? CLAP_PARAM_IS_BYPASS : 0);
+    snprintf(info->name, sizeof info->name, "%s", control == ENABLED ? "Bypass" : c->name);
+    info->min_value = (double)c->min;
+    info->max_value = (double)c->max;
+    info->default_value = from_clap(control, (double)c->initial);
+    return true;
+}
+
+static bool CLAP_ABI get_value(const clap_plugin_t *plugin, clap_id id, double *value)
+{
+    int control = find(face_of(plugin), id);
+    if (control == N_CONTROLS) return false;
+    *value = from_clap(control, (double)core_get(face_of(plugin)->core, control));
+    return true;
+}
+
+static bool CLAP_ABI value_to_text(const clap_plugin_t *plugin, clap_id id, double value, char *text, uint32_t cap)
+{
+    int control = find(face_of(plugin), id);
+    if (control == N_CONTROLS || cap == 0) return false;
+    control_text(control, value, text, cap);
+    return true;
+}
+
+static bool CLAP_ABI text_to_value(const clap_plugin_t *plugin, clap_id id, const char *text, double *value)
+{
+    int control = find(face_of(plugin), id);
+    return control < N_CONTROLS && control_read(control, text, value);
+}
+
+void face_apply_event(struct face *face, const clap_event_header_t *event)
+{
+    if (!event || event->space_id != CLAP_CORE_EVENT_SPACE_ID) return;
+    if (event->type == CLAP_EVENT_PARAM_VALUE && event->size >= sizeof(clap_event_param_value_t)) {
+        const clap_event_param_value_t *e = (const clap_event_param_value_t *)(const void *)event;
+        int control = find(face, e->param_id);
+        if (control < N_CONTROLS) core_set(face->core, control, from_clap(control, e->value));
+    } else if (event->type == CLAP_EVENT_PARAM_MOD && event->size >= sizeof(clap_event_param_mod_t)) {
+        const clap_event_param_mod_t *e = (const clap_event_param_mod_t *)(const void *)event;
+        int control = find(face, e->param_id);
+        if (control < N_CONTROLS && controls[control].kind < CONTROL_INTEGER)
+            core_modulate(face->core, control, e->amount);
+    }
+}
+
+/* A gesture that begins before the host knows the end of the former one goes on with it. */
+void face_gesture(struct face *f, int control, enum gesture gesture)
+{
+    unsigned was = atomic_load(&f->gestures[control]), is;
+    do {
+        bool goes_on = gesture == GESTURE_BEGIN && was & GESTURE_END;
+        is = goes_on ? was & ~(unsigned)GESTURE_END : was | gesture;
+    } while (!atomic_compare_exchange_weak(&f->gestures[control], &was, is));
+    if (f->params && f->params->request_flush) f->params->request_flush(f->host);
+}
+
+static void send_gesture(const clap_output_events_t *out, int control, uint16_t type)
+{
+    clap_event_param_gesture_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, type, 0},
+                                    .param_id = control_id(control)};
+    out->try_push(out, &e.header);
+}
+
+void face_send_gestures(struct face *f, const clap_output_events_t *out)
+{
+    for (int c = 0; out && c < N_CONTROLS; c++) {
+        unsigned done = atomic_load(&f->gestures[c]) ? atomic_exchange(&f->gestures[c], 0) : 0;
+        if (done & GESTURE_BEGIN) send_gesture(out, c, CLAP_EVENT_PARAM_GESTURE_BEGIN);
+        if (done & GESTURE_VALUE) {
+            clap_event_param_value_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, CLAP_EVENT_PARAM_VALUE, 0},
+                                          .param_id = control_id(c),
+                                          .note_id = -1,
+                                          .port_index = -1,
+                                          .channel = -1,
+                                          .key = -1,
+                                          .value = from_clap(c, (double)core_get(f->core, c))};
+            out->try_push(out, &e.header);
+        }
+        if (done & GESTURE_END) send_gesture(out, c, CLAP_EVENT_PARAM_GESTURE_END);
+    }
+}
+
+static void CLAP_ABI flush(const clap_plugin_t *plugin, const clap_input_events_t *in, const clap_output_events_t *out)
+{
+    face_send_gestures(face_of(plugin), out);
+    uint32_t n = in ? in->size(in) : 0;
+    for (uint32_t i = 0; i < n; i++) face_apply_event(face_of(plugin), in->get(in, i));
+}
+
+const clap_plugin_params_t face_params = {count, get_info, get_value, value_to_text, text_to_value, flush};

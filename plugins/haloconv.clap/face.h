@@ -1,0 +1,74 @@
+/* face - an instance of a CLAP plugin: the plugin core, and what the host offers. */
+#ifndef CLAP_FACE_H
+#define CLAP_FACE_H
+
+#include "clap_more.h"
+#include "plugins/core/core.h"
+
+#include <clap/ext/gui.h>
+#include <clap/ext/params.h>
+#include <clap/ext/thread-check.h>
+#include <clap/ext/timer-support.h>
+#include <stdatomic.h>
+
+enum { PIECE = 256 }; /* frames that are converted from and to 64 bits at once */
+
+struct face {
+    clap_plugin_t plugin;
+    const clap_host_t *host;
+    struct core *core;
+    const clap_host_thread_check_t *threads; /* of the host, like the following: NULL: it has none */
+    const clap_host_params_t *params;
+    const struct more_host_log *log;
+    const struct more_host_tail *tail;
+    const struct more_host_preset_load *presets;
+
+    bool is_active;              /* main thread; others read it between activate and deactivate */
+    uint32_t reported_tail;      /* audio */
+    float (*pieces)[PIECE];      /* [n_in + n_out]; audio */
+    atomic_bool is_reported;     /* on_main_thread is called; it reads the status */
+    atomic_uint gestures[N_CONTROLS]; /* enum gesture: what the window did, and the host does not know yet */
+    struct gui *gui;             /* main thread; NULL: no window */
+    bool is_mask_chosen;         /* main thread: in the window; the state changes when it is loaded */
+
+    /* main thread: the preset or file that was asked for last; preset_path: its mask, "" = it is answered */
+    uint32_t preset_kind;
+    char preset_location[CORE_PATH_BYTES], preset_key[32], preset_path[CORE_PATH_BYTES];
+};
+
+/* false, and a line in the host's log, if the host says that this is not its main thread. */
+bool face_is_on_main(const struct face *face, const char *call);
+
+static inline struct face *face_of(const clap_plugin_t *plugin)
+{
+    return plugin->plugin_data;
+}
+
+/* clap_params.c */
+extern const clap_plugin_params_t face_params;
+void face_apply_event(struct face *face, const clap_event_header_t *event); /* audio, or main while inactive */
+
+enum gesture { GESTURE_BEGIN = 1, GESTURE_VALUE = 2, GESTURE_END = 4 };
+void face_gesture(struct face *face, int control, enum gesture gesture); /* main thread: for the next block or flush */
+void face_send_gestures(struct face *face, const clap_output_events_t *out); /* as face_apply_event; NULL: no list */
+
+/* clap_process.c: audio */
+clap_process_status face_process(const clap_plugin_t *plugin, const clap_process_t *process);
+
+/* clap_presets.c: main thread */
+extern const struct more_preset_load face_preset_load;
+extern const struct more_preset_discovery face_preset_discovery;
+void face_answer_preset(struct face *face); /* reports the end of a load to the host */
+
+/* clap_gui.c: main thread; a build without X11 lacks it */
+extern const clap_plugin_gui_t face_gui;
+extern const clap_plugin_timer_support_t face_timer;
+void face_close_gui(struct face *face);
+void face_answer_window(struct face *face); /* a mask is loaded */
+
+/* clap_plugin.c: any thread */
+void face_report(void *face, int level, const char *text); /* to the host's log; enum hc_live_level */
+const clap_plugin_t *face_create(const clap_plugin_descriptor_t *descriptor, const struct variant *variant,
+                                 const char *folder, const clap_host_t *host);
+
+#endif

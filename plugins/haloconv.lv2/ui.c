@@ -1,0 +1,223 @@
+/* ui - the plugins' window in an LV2 host, on X11. Ports and messages are its only way to the plugin, so that both may
+ * be in two processes; the peaks of the meters and the engine's name are there if the host gives it the instance, too.
+ */
+#include "messages.h"
+#include "plugins/core/plugin_window.h"
+#include "ports.h"
+
+#include <lv2/atom/forge.h>
+#include <lv2/core/lv2.h>
+#include <lv2/core/lv2_util.h>
+#include <lv2/data-access/data-access.h>
+#include <lv2/instance-access/instance-access.h>
+#include <lv2/options/options.h>
+#include <lv2/ui/ui.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ui { /* one thread of the host */
+    const struct variant *variant;
+    struct plugin_window content;
+    struct window *window;
+    LV2UI_Write_Function write;
+    LV2UI_Controller host;
+    const LV2UI_Touch *touch; /* NULL: the host knows no gestures */
+    struct uris uris;
+    LV2_Atom_Forge forge;
+    const struct plugin_meters *meters; /* NULL: the host gives no instance */
+    LV2_Handle instance;
+    float values[N_CONTROLS];
+    char mask[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
+    bool is_loading;
+};
+
+/* ---- ports -------------------------------------------------------------------------------------- */
+
+static uint32_t first_control(const struct ui *ui)
+{
+    return (uint32_t)(ui->variant->n_in + ui->variant->n_out);
+}
+
+static uint32_t port_of(const struct ui *ui, int control)
+{
+    int i = 0;
+    while (variant_control(ui->variant, i) != control) i++;
+    return first_control(ui) + (uint32_t)i;
+}
+
+static uint32_t messages_in(const struct ui *ui)
+{
+    return first_control(ui) + (uint32_t)variant_n_controls(ui->variant);
+}
+
+/* The text of a property; one that is too long for its buffer is cut. */
+static void copy(char *to, size_t cap, const char *text, size_t length)
+{
+    snprintf(to, cap, "%.*s", (int)(length < cap ? length : cap - 1), text);
+}
+
+static void port_event(LV2UI_Handle handle, uint32_t port, uint32_t size, uint32_t format, const void *data)
+{
+    struct ui *ui = handle;
+    const char *text = "";
+    size_t length = 0;
+    if (format == 0 && size == sizeof(float) && port >= first_control(ui) && port < messages_in(ui))
+        ui->values[variant_control(ui->variant, (int)(port - first_control(ui)))] = *(const float *)data;
+    if (format != ui->uris.event_transfer || port != messages_in(ui) + 1 || size < sizeof(LV2_Atom)) return;
+    LV2_URID property = patch_property(&ui->uris, data, &text, &length);
+    if (property == ui->uris.mask) copy(ui->mask, sizeof ui->mask, text, length);
+    if (property != ui->uris.status) return;
+    copy(ui->status, sizeof ui->status, text, length);
+    ui->is_loading = false;
+}
+
+static void send_message(struct ui *ui, const char *path) /* NULL: asks for mask and status */
+{
+    uint64_t buffer[MESSAGE_BYTES / sizeof(uint64_t)];
+    const LV2_Atom *message = (const LV2_Atom *)(const void *)buffer;
+    lv2_atom_forge_set_buffer(&ui->forge, (uint8_t *)buffer, sizeof buffer);
+    if (path)
+        patch_set(&ui->uris, &ui->forge, ui->uris.mask, path);
+    else
+        patch_get(&ui->uris, &ui->forge);
+    ui->write(ui->host, messages_in(ui), lv2_atom_total_size(message), ui->uris.event_transfer, message);
+}
+
+/* ---- what the window shows and sets ------------------------------------------------------------- */
+
+static double get(void *data, int control)
+{
+    return (double)((const struct ui *)data)->values[control];
+}
+
+static void touch(const struct ui *ui, int control, bool is_held)
+{
+    if (ui->touch) ui->touch->touch(ui->touch->handle, port_of(ui, control), is_held);
+}
+
+static void begin(void *data, int control)
+{
+    touch(data, control, true);
+}
+
+static void set(void *data, int control, double value)
+{
+    struct ui *ui = data;
+    ui->values[control] = control_limit(control, value);
+    ui->write(ui->host, port_of(ui, control), sizeof(float), 0, &ui->values[control]);
+}
+
+static void end(void *data, int control)
+{
+    touch(data, control, false);
+}
+
+static void load(void *data, const char *path)
+{
+    struct ui *ui = data;
+    ui->is_loading = true; /* the plugin answers with mask and status */
+    send_message(ui, path);
+}
+
+static void state(void *data, struct window_state *to)
+{
+    const struct ui *ui = data;
+    struct core_meters meters = {.engine = ""};
+    if (ui->meters) ui->meters->get(ui->instance, &meters);
+    snprintf(to->mask[0], sizeof to->mask[0], "%s", ui->mask);
+    snprintf(to->backend, sizeof to->backend, "%s", meters.engine);
+    plugin_window_status(to, ui->status, ui->is_loading);
+    to->in_peak = meters.in_peak, to->out_peak = meters.out_peak;
+    to->load = ui->values[LOAD];
+    to->late = (uint64_t)ui->values[LATE];
+    to->lost = (uint64_t)ui->values[LOST];
+    to->overruns = (uint64_t)ui->values[OVERRUNS];
+}
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
+static void cleanup(LV2UI_Handle handle)
+{
+    struct ui *ui = handle;
+    window_close(ui->window);
+    free(ui);
+}
+
+static int idle(LV2UI_Handle handle)
+{
+    return window_idle(((struct ui *)handle)->window) != WINDOW_OPEN;
+}
+
+static int resize(LV2UI_Feature_Handle handle, int width, int height)
+{
+    window_resize(((struct ui *)handle)->window, width, height);
+    return 0;
+}
+
+static double scale_of(LV2_URID_Map *map, const LV2_Options_Option *option)
+{
+    LV2_URID factor = map->map(map->handle, LV2_UI__scaleFactor), number = map->map(map->handle, LV2_ATOM__Float);
+    for (; option && option->key; option++)
+        if (option->key == factor && option->type == number && option->value)
+            return (double)*(const float *)option->value;
+    return 0;
+}
+
+static LV2UI_Handle instantiate(const LV2UI_Descriptor *descriptor, const char *plugin_uri, const char *bundle,
+                                LV2UI_Write_Function write, LV2UI_Controller host, LV2UI_Widget *widget,
+                                const LV2_Feature *const *features)
+{
+    static const struct plugin_window_face calls = {get, begin, set, end, load, state};
+    (void)descriptor;
+    LV2_URID_Map *map = lv2_features_data(features, LV2_URID__map);
+    const LV2_Extension_Data_Feature *data = lv2_features_data(features, LV2_DATA_ACCESS_URI);
+    const LV2UI_Resize *host_resize = lv2_features_data(features, LV2_UI__resize);
+    char folder[CORE_PATH_BYTES], why[400] = "this is not a plugin of haloconv, or the host has no URIDs";
+    size_t length = strlen(bundle);
+    const struct variant *v = variants;
+    while (v < variants + N_VARIANTS && (strncmp(plugin_uri, PLUGIN_URI, strlen(PLUGIN_URI)) != 0 ||
+                                         strcmp(plugin_uri + strlen(PLUGIN_URI), v->symbol) != 0))
+        v++;
+    struct ui *ui = v < variants + N_VARIANTS && map ? calloc(1, sizeof *ui) : NULL;
+    if (ui) {
+        ui->variant = v;
+        ui->write = write, ui->host = host;
+        ui->touch = lv2_features_data(features, LV2_UI__touch);
+        uris_map(&ui->uris, map, plugin_uri, variant_file_uri(v));
+        lv2_atom_forge_init(&ui->forge, map);
+        ui->instance = lv2_features_data(features, LV2_INSTANCE_ACCESS_URI);
+        if (ui->instance && data) ui->meters = data->data_access(METERS_URI);
+        for (int c = 0; c < N_CONTROLS; c++) ui->values[c] = controls[c].initial;
+        snprintf(folder, sizeof folder, "%s%s", bundle, length && bundle[length - 1] == '/' ? "" : "/");
+        plugin_window_init(&ui->content, v, folder, &calls, ui);
+        const struct window_config config = {.parent = (uintptr_t)lv2_features_data(features, LV2_UI__parent),
+                                             .scale = scale_of(map, lv2_features_data(features, LV2_OPTIONS__options))};
+        int width, height;
+        window_default_size(&ui->content.model, config.scale, &width, &height);
+        if (host_resize) host_resize->ui_resize(host_resize->handle, width, height);
+        ui->window = window_open(&ui->content.model, &config, why, sizeof why);
+    }
+    if (!ui || !ui->window) {
+        fprintf(stderr, "haloconv: %s\n", why);
+        free(ui);
+        return NULL;
+    }
+    send_message(ui, NULL);
+    *widget = (LV2UI_Widget)window_id(ui->window);
+    return ui;
+}
+
+static const void *extension_data(const char *uri)
+{
+    static const LV2UI_Idle_Interface idle_interface = {idle};
+    static const LV2UI_Resize resize_interface = {NULL, resize};
+    if (strcmp(uri, LV2_UI__idleInterface) == 0) return &idle_interface;
+    return strcmp(uri, LV2_UI__resize) == 0 ? &resize_interface : NULL;
+}
+
+LV2_SYMBOL_EXPORT const LV2UI_Descriptor *lv2ui_descriptor(uint32_t index)
+{
+    static const LV2UI_Descriptor descriptor = {UI_URI, instantiate, cleanup, port_event, extension_data};
+    return index == 0 ? &descriptor : NULL;
+}

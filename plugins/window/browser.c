@@ -1,0 +1,189 @@
+#include "parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct entry *entry_of(const struct window *w, int row)
+{
+    return &w->listing->entries[w->rows[row].index];
+}
+
+static void set_rows(struct window *w, int n)
+{
+    free(w->rows);
+    w->rows = n > 0 ? calloc(n, sizeof *w->rows) : NULL;
+    w->n_rows = w->rows ? n : 0;
+    w->first_row = 0;
+    w->selected = -1;
+    window_changed(w, PART_LIST);
+    window_changed(w, PART_PLACE);
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+static void list_top(struct window *w)
+{
+    const bool has_presets = w->model->n_presets > 0;
+    set_rows(w, has_presets + w->model->n_folders);
+    for (int i = 0; i < w->n_rows; i++)
+        w->rows[i] = i < has_presets ? (struct row){ROW_PRESETS, 0} : (struct row){ROW_ROOT, i - has_presets};
+}
+
+static void list_presets(struct window *w)
+{
+    set_rows(w, w->model->n_presets);
+    for (int i = 0; i < w->n_rows; i++) w->rows[i] = (struct row){ROW_PRESET, i};
+}
+
+static void list_folder(struct window *w)
+{
+    set_rows(w, w->listing->n);
+    for (int i = 0; i < w->n_rows; i++)
+        w->rows[i] = (struct row){w->listing->entries[i].is_folder ? ROW_FOLDER : ROW_FILE, i};
+}
+
+void browser_open_place(struct window *w, enum place place, const char *folder)
+{
+    listing_free(w->listing);
+    w->listing = NULL;
+    w->place = place;
+    if (place == PLACE_TOP) list_top(w);
+    if (place == PLACE_PRESETS) list_presets(w);
+    if (place == PLACE_FOLDER) {
+        (void)snprintf(w->folder, sizeof w->folder, "%s", folder);
+        set_rows(w, 0);
+        responses_want_listing(w->responses, w->folder);
+    }
+}
+
+void browser_up(struct window *w)
+{
+    char above[WINDOW_PATH];
+    (void)snprintf(above, sizeof above, "%s", w->folder);
+    char *slash = strrchr(above, '/');
+    bool is_root = w->place != PLACE_FOLDER || !slash || slash == above;
+    for (int i = 0; i < w->model->n_folders; i++) is_root |= strcmp(w->folder, w->model->folders[i]) == 0;
+    if (!is_root) *slash = '\0';
+    browser_select(w, -1);
+    browser_open_place(w, is_root ? PLACE_TOP : PLACE_FOLDER, above);
+}
+
+const char *browser_row_name(const struct window *w, int row)
+{
+    const int i = w->rows[row].index;
+    switch (w->rows[row].kind) {
+    case ROW_PRESETS:
+        return "Presets";
+    case ROW_PRESET:
+        return w->model->presets[i].name;
+    case ROW_ROOT:
+        return w->model->folders[i];
+    default:
+        return entry_of(w, row)->name;
+    }
+}
+
+void browser_row_path(const struct window *w, int row, char path[WINDOW_PATH])
+{
+    const enum row_kind kind = w->rows[row].kind;
+    path[0] = '\0';
+    if (kind == ROW_ROOT) (void)snprintf(path, WINDOW_PATH, "%s", w->model->folders[w->rows[row].index]);
+    if (kind == ROW_PRESET && w->model->presets[w->rows[row].index].path)
+        (void)snprintf(path, WINDOW_PATH, "%s", w->model->presets[w->rows[row].index].path);
+    if (kind != ROW_FOLDER && kind != ROW_FILE) return;
+    const char *name = entry_of(w, row)->name;
+    const size_t length = strlen(w->folder), slash = length > 0 && w->folder[length - 1] == '/' ? 0 : 1;
+    if (length + slash + strlen(name) >= WINDOW_PATH) return;
+    memcpy(path, w->folder, length);
+    (void)snprintf(path + length, WINDOW_PATH - length, "%s%s", slash ? "/" : "", name);
+}
+
+/* ---- the response that is shown and loaded ----------------------------------------------------------------------- */
+
+static void show(struct window *w, const char *path)
+{
+    if (strcmp(w->wanted, path) == 0) return;
+    (void)snprintf(w->wanted, sizeof w->wanted, "%s", path);
+    if (path[0]) responses_want_preview(w->responses, path);
+    window_changed(w, PART_PICTURE);
+}
+
+/* Shows the selected response, or the one that plays. A folder has a preview only if it can be a bank. */
+static void show_selected(struct window *w)
+{
+    char path[WINDOW_PATH] = "";
+    const enum row_kind kind = w->selected >= 0 ? w->rows[w->selected].kind : ROW_PRESETS;
+    if (kind == ROW_FILE || kind == ROW_PRESET || (kind == ROW_FOLDER && w->model->has_banks))
+        browser_row_path(w, w->selected, path);
+    show(w, path[0] ? path : w->state.mask[w->state.side]);
+}
+
+void browser_select(struct window *w, int row)
+{
+    const int visible = layout_visible_rows(w), last = w->n_rows - visible;
+    w->selected = row;
+    if (row >= 0 && row < w->first_row) w->first_row = row;
+    if (row >= w->first_row + visible) w->first_row = row - visible + 1;
+    if (w->first_row > last) w->first_row = last > 0 ? last : 0;
+    show_selected(w);
+    window_changed(w, PART_LIST);
+}
+
+void browser_load(struct window *w, const char *path)
+{
+    w->notice[0] = '\0';
+    w->model->load(w->model->data, path);
+    window_changed(w, PART_STATUS);
+}
+
+void browser_activate(struct window *w, int row)
+{
+    char path[WINDOW_PATH];
+    if (row < 0 || row >= w->n_rows) return;
+    browser_row_path(w, row, path);
+    switch (w->rows[row].kind) {
+    case ROW_PRESETS:
+        browser_open_place(w, PLACE_PRESETS, "");
+        break;
+    case ROW_PRESET:
+        w->model->preset(w->model->data, w->rows[row].index);
+        break;
+    case ROW_FILE:
+        browser_load(w, path);
+        break;
+    default:
+        browser_open_place(w, PLACE_FOLDER, path);
+    }
+}
+
+bool browser_can_load(const struct window *w)
+{
+    return w->selected >= 0 && w->wanted[0] && strcmp(w->wanted, w->state.mask[w->state.side]) != 0;
+}
+
+void browser_take(struct window *w)
+{
+    struct listing *listing = responses_take_listing(w->responses);
+    if (listing && w->place == PLACE_FOLDER && strcmp(listing->folder, w->folder) == 0) {
+        listing_free(w->listing);
+        w->listing = listing;
+        list_folder(w);
+    } else
+        listing_free(listing);
+    struct preview *preview = responses_take_preview(w->responses);
+    if (preview) {
+        free(w->preview);
+        w->preview = preview;
+        window_changed(w, PART_PICTURE);
+    }
+    show_selected(w);
+}
+
+void browser_close(struct window *w)
+{
+    free(w->rows);
+    free(w->preview);
+    listing_free(w->listing);
+    if (w->responses) responses_close(w->responses);
+}

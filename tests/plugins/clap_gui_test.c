@@ -1,0 +1,317 @@
+/* The window of the CLAP plugin in a host's frame, on an X server without a screen (Xvfb). */
+#include "clap_host.h"
+#include "plugins/core/plugin_window.h"
+#include "plugins/window/parts.h"
+#include "x_server.h"
+
+#include <X11/Xlib.h>
+#include <X11/extensions/XTest.h>
+#include <clap/ext/gui.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RATE = 48000, BLOCK = 64 };
+
+struct shown {
+    struct clap_session *s;
+    const clap_plugin_gui_t *gui;
+    Display *display;
+    Window frame;
+    struct plugin_window content; /* with `layout`: where the window's parts are */
+    struct window layout;
+};
+
+static struct shown *open_gui(const char *variant)
+{
+    struct shown *h = must_alloc(1, sizeof *h);
+    uint32_t width = 0, height = 0;
+    h->s = clap_open(variant, true);
+    h->gui = h->s->plugin->get_extension(h->s->plugin, CLAP_EXT_GUI);
+    check(h->gui && h->gui->create(h->s->plugin, CLAP_WINDOW_API_X11, false), "no window: %s", clap_log(h->s));
+    check(h->gui->set_scale(h->s->plugin, 1) && h->gui->get_size(h->s->plugin, &width, &height), "no size");
+    h->display = XOpenDisplay(NULL);
+    h->frame = XCreateSimpleWindow(h->display, DefaultRootWindow(h->display), 0, 0, width, height, 0, 0, 0);
+    XMapWindow(h->display, h->frame);
+    XSync(h->display, False);
+    check(h->gui->set_parent(h->s->plugin, &(clap_window_t){CLAP_WINDOW_API_X11, {.x11 = h->frame}}), "set_parent: %s",
+          clap_log(h->s));
+    check(h->gui->show(h->s->plugin), "show");
+    plugin_window_init(&h->content, h->s->variant, "", NULL, NULL);
+    h->layout.model = &h->content.model;
+    h->layout.width = (int)width, h->layout.height = (int)height, h->layout.scale = 1;
+    layout_make(&h->layout);
+    return h;
+}
+
+static void close_gui(struct shown *h)
+{
+    clap_close(h->s);
+    XCloseDisplay(h->display);
+    free(h);
+}
+
+static void play(struct shown *h)
+{
+    static float x[MAX_CHANNELS][BLOCK], y[MAX_CHANNELS][BLOCK];
+    float *in[MAX_CHANNELS], *out[MAX_CHANNELS];
+    for (int ch = 0; ch < MAX_CHANNELS; ch++) in[ch] = x[ch], out[ch] = y[ch];
+    clap_play(h->s, in, out, BLOCK);
+}
+
+/* Runs the host's timer, and `step`, until the condition holds, at most 10 s. */
+#define until(h, step, condition, ...)                                                                                 \
+    do {                                                                                                               \
+        const double until_end = now_s() + 10;                                                                         \
+        XSync((h)->display, False);                                                                                    \
+        while (!(condition) && now_s() < until_end) {                                                                  \
+            clap_tick((h)->s);                                                                                         \
+            step;                                                                                                      \
+            pause_us(4000);                                                                                            \
+        }                                                                                                              \
+        check(condition, __VA_ARGS__);                                                                                 \
+    } while (0)
+
+static void settle(struct shown *h)
+{
+    const double end = now_s() + 0.1;
+    until(h, (void)0, now_s() > end, "time stands still");
+}
+
+static int part_of(const struct shown *h, int control)
+{
+    int i = 0;
+    while (i < h->content.model.n_controls && h->content.control[i] != control) i++;
+    check(i < h->content.model.n_controls, "%s is not in the window", controls[control].name);
+    return PART_CONTROLS + i;
+}
+
+static void point(struct shown *h, struct rect r, double dx, double dy)
+{
+    XTestFakeMotionEvent(h->display, -1, (int)(r.x + r.w / 2.0 + dx), (int)(r.y + r.h / 2.0 + dy), CurrentTime);
+}
+
+static void press(struct shown *h, unsigned button, bool is_down)
+{
+    XTestFakeButtonEvent(h->display, button, is_down, CurrentTime);
+}
+
+static double value_of(struct shown *h, int control)
+{
+    double value = NAN;
+    check(h->s->params->get_value(h->s->plugin, control_id(control), &value), "%s has no value",
+          controls[control].name);
+    return value;
+}
+
+static void check_sent(const struct shown *h, int i, uint16_t type, int control, double value)
+{
+    const struct clap_sent *e = &h->s->sent[i];
+    check(i < h->s->n_sent && e->type == type && e->id == control_id(control) && fabs(e->value - value) < 1e-6,
+          "event %d of %d: type %d, id %x, value %g; want %d, %x, %g", i, h->s->n_sent, e->type, e->id, e->value, type,
+          control_id(control), value);
+}
+
+static void a_drag_of_a_knob_is_a_gesture_for_the_host(const char *backend)
+{
+    struct shown *h = open_gui("stereo");
+    clap_activate(h->s, RATE, BLOCK);
+    clap_caught(h->s); /* from now on blocks are trapped */
+    const struct rect knob = h->layout.part[part_of(h, GAIN)];
+    point(h, knob, 0, 0);
+    press(h, 1, true);
+    until(h, play(h), h->s->n_sent == 1, "a press does not begin a gesture");
+    check_sent(h, 0, CLAP_EVENT_PARAM_GESTURE_BEGIN, GAIN, 0);
+    check(h->s->n_flush_requests > 0, "a sleeping plugin would not be called");
+    point(h, knob, 0, -20);
+    until(h, play(h), h->s->n_sent == 2, "a drag sends no value");
+    check(value_of(h, GAIN) > 0.1, "a drag upwards sets %g dB", value_of(h, GAIN));
+    check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, GAIN, value_of(h, GAIN));
+    const double dragged = value_of(h, GAIN);
+    press(h, 1, false);
+    press(h, 4, true), press(h, 4, false); /* before the host knows of the end */
+    until(h, (void)0, value_of(h, GAIN) > dragged + 0.4, "a notch sets %g dB", value_of(h, GAIN));
+    until(h, play(h), h->s->n_sent == 4, "a release and a notch send %d events", h->s->n_sent - 2);
+    check_sent(h, 2, CLAP_EVENT_PARAM_VALUE, GAIN, value_of(h, GAIN));
+    check_sent(h, 3, CLAP_EVENT_PARAM_GESTURE_END, GAIN, 0);
+    const char *caught = clap_caught(h->s);
+    check(!caught, "the audio thread calls %s", caught);
+    close_gui(h);
+}
+
+static void an_inactive_plugin_sends_in_order_when_it_is_flushed(const char *backend)
+{
+    struct shown *h = open_gui("stereo");
+    point(h, h->layout.part[part_of(h, WET)], 0, 0);
+    for (int i = 0; i < 3; i++) press(h, 5, true), press(h, 5, false);
+    until(h, (void)0, value_of(h, WET) < -1.4, "three notches set %g dB", value_of(h, WET));
+    clap_flush(h->s);
+    check(h->s->n_sent == 3, "three gestures before a flush are %d events", h->s->n_sent);
+    check_sent(h, 0, CLAP_EVENT_PARAM_GESTURE_BEGIN, WET, 0);
+    check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, WET, value_of(h, WET));
+    check_sent(h, 2, CLAP_EVENT_PARAM_GESTURE_END, WET, 0);
+    const struct rect enabled = h->layout.part[part_of(h, ENABLED)];
+    point(h, enabled, 0, 0);
+    press(h, 1, true), press(h, 1, false);
+    until(h, (void)0, value_of(h, ENABLED) > 0.5, "a click on the switch does not bypass");
+    clap_flush(h->s);
+    check_sent(h, 4, CLAP_EVENT_PARAM_VALUE, ENABLED, 1);
+    close_gui(h);
+}
+
+static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *backend)
+{
+    char text[32768];
+    for (int is_active = 0; is_active < 2; is_active++) {
+        struct shown *h = open_gui("stereo");
+        if (is_active) clap_activate(h->s, RATE, BLOCK);
+        const struct rect list = h->layout.part[PART_LIST];
+        settle(h); /* the list is there */
+        point(h, (struct rect){list.x, list.y, list.w, h->layout.row_height}, 0, 3 * h->layout.row_height);
+        for (int i = 0; i < 2; i++) press(h, 1, true), press(h, 1, false);
+        until(h, is_active ? play(h) : clap_idle(h->s), h->s->n_dirty > 0, "the host does not hear of a new state");
+        check(clap_save(h->s, text, 4096) && strstr(text, "shipped plate.wav\n") && strstr(text, "\nwet -12\n"),
+              "active %d: the state is\n%s", is_active, text);
+        if (!is_active) clap_flush(h->s);
+        check(h->s->n_sent == 9, "a preset of three controls sends %d events", h->s->n_sent);
+        check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, DRY, 0);
+        check_sent(h, 4, CLAP_EVENT_PARAM_VALUE, WET, -12);
+        close_gui(h);
+    }
+}
+
+static int ignore_error(Display *display, XErrorEvent *event)
+{
+    return 0;
+}
+
+static int count_of(const char *path) /* entries of /proc/self/fd or task */
+{
+    int n = 0;
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir)) n++;
+    if (dir) closedir(dir);
+    return n;
+}
+
+static void opened_and_closed_20_times_it_leaves_nothing(const char *backend)
+{
+    int files = 0, threads = 0;
+    for (int i = 0; i < 21; i++) {
+        struct shown *h = open_gui(variants[i % N_VARIANTS].symbol);
+        check(!h->gui->create(h->s->plugin, CLAP_WINDOW_API_X11, false), "a second window");
+        if (i % 3 == 0) settle(h);
+        if (i % 3 == 1) { /* the frame goes first */
+            XDestroyWindow(h->display, h->frame);
+            until(h, (void)0, h->s->n_closed == 1, "the host does not hear of the end of the window");
+            clap_tick(h->s);
+        }
+        if (i % 3 < 2) { /* else the plugin goes with its window */
+            h->gui->destroy(h->s->plugin);
+            check(!h->gui->show(h->s->plugin) && h->s->n_closed == (i % 3 == 1), "the window is still there");
+        }
+        close_gui(h);
+        if (i == 0) files = count_of("/proc/self/fd"), threads = count_of("/proc/self/task");
+    }
+    check(count_of("/proc/self/fd") == files && count_of("/proc/self/task") == threads, "files or threads are left");
+}
+
+static void sizes_are_those_of_the_window(const char *backend)
+{
+    struct shown *h = open_gui("binaural");
+    uint32_t width = 10, height = 10;
+    check(h->gui->can_resize(h->s->plugin) && h->gui->adjust_size(h->s->plugin, &width, &height), "no size");
+    check(width > 300 && height > 200, "the least size is %u x %u", width, height);
+    check(h->gui->set_size(h->s->plugin, width + 5, height), "set_size");
+    check(!h->gui->set_size(h->s->plugin, 0, height), "a window without a width");
+    Window root, parent, *children = NULL;
+    unsigned n = 0;
+    XWindowAttributes is;
+    settle(h);
+    XQueryTree(h->display, h->frame, &root, &parent, &children, &n);
+    check(n == 1 && XGetWindowAttributes(h->display, children[0], &is), "%u windows in the frame", n);
+    check(is.width == (int)width + 5 && is.height == (int)height, "%d x %d", is.width, is.height);
+    check(h->gui->hide(h->s->plugin), "hide");
+    XGetWindowAttributes(h->display, children[0], &is);
+    check(is.map_state == IsUnmapped, "a hidden window is visible");
+    XFree(children);
+    close_gui(h);
+}
+
+static void without_a_timer_or_a_display_there_is_a_plugin_without_window(const char *backend)
+{
+    struct clap_session *s = clap_open("stereo", false);
+    const clap_plugin_gui_t *gui = s->plugin->get_extension(s->plugin, CLAP_EXT_GUI);
+    check(!gui->create(s->plugin, CLAP_WINDOW_API_X11, false), "a window without a timer");
+    check(!gui->is_api_supported(s->plugin, CLAP_WINDOW_API_X11, true) &&
+              !gui->is_api_supported(s->plugin, CLAP_WINDOW_API_WAYLAND, false),
+          "a floating window, or Wayland");
+    clap_close(s);
+    char *display = strdup(getenv("DISPLAY"));
+    unsetenv("DISPLAY");
+    s = clap_open("stereo", true);
+    check(gui->create(s->plugin, CLAP_WINDOW_API_X11, false), "create");
+    check(!gui->set_parent(s->plugin, &(clap_window_t){CLAP_WINDOW_API_X11, {.x11 = 5}}), "a window without a display");
+    const char *log = clap_log(s);
+    check(strstr(log, "no X11 display"), "the log: %s", log);
+    clap_tick(s);
+    clap_activate(s, RATE, BLOCK);
+    clap_close(s);
+    setenv("DISPLAY", display, 1);
+    free(display);
+}
+
+static void log_nothing(void *data, int level, const char *text) {}
+
+static void peaks_are_the_largest_since_the_last_question(const char *backend)
+{
+    char folder[CORE_PATH_BYTES], why[400];
+    float x[2][BLOCK] = {{0}}, *io[] = {x[0], x[1]};
+    struct core_meters meters;
+    core_find_folder(clap_file(), folder);
+    struct core *core = core_new(&variants[2], folder, &(struct core_host){NULL, CORE_NO_WORKER, log_nothing, NULL});
+    check(core_open(core, RATE, BLOCK, why, sizeof why), "%s", why);
+    core_load_now(core, "/dev/null"); /* it cannot be loaded: the input passes */
+    core_activate(core);
+    core_get_meters(core, &meters);
+    check(meters.in_peak == 0 && meters.out_peak == 0, "a peak before the first block");
+    for (int i = 0; i < 3; i++) {
+        memset(x, 0, sizeof x);
+        x[1][40] = i == 1 ? -0.75f : 0.25f;
+        core_process(core, (const float *const *)io, io, BLOCK); /* in place */
+    }
+    core_get_meters(core, &meters);
+    check(meters.in_peak == 0.75f && fabsf(meters.out_peak - 0.75f) < 1e-6f, "peaks %g, %g", (double)meters.in_peak,
+          (double)meters.out_peak);
+    core_get_meters(core, &meters);
+    check(meters.in_peak == 0 && meters.out_peak == 0, "the peaks come twice");
+    core_free(core);
+}
+
+static void skipped(const char *backend)
+{
+    check_skip("no Xvfb; install the package xvfb");
+}
+
+int main(void)
+{
+    static const struct test no_server[] = {TEST(skipped, 0)};
+    static const struct test tests[] = {
+        TEST(a_drag_of_a_knob_is_a_gesture_for_the_host, 0),
+        TEST(an_inactive_plugin_sends_in_order_when_it_is_flushed, 0),
+        TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
+        TEST(opened_and_closed_20_times_it_leaves_nothing, 0),
+        TEST(sizes_are_those_of_the_window, 0),
+        TEST(without_a_timer_or_a_display_there_is_a_plugin_without_window, 0),
+        TEST(peaks_are_the_largest_since_the_last_question, 0),
+    };
+    char display[16];
+    const pid_t server = server_start(24, display);
+    if (!server) return check_main("clap_gui", no_server, 1);
+    setenv("DISPLAY", display, 1);
+    XSetErrorHandler(ignore_error); /* of a host whose frame is gone */
+    const int result = check_main("clap_gui", tests, sizeof tests / sizeof *tests);
+    server_end(server);
+    return result;
+}

@@ -1,0 +1,57 @@
+/* vst3_face - an instance of a VST3 plugin. One object is the component, its processor and its controller: they share
+ * the plugin core. The controls that the host shows are another copy, for VST3 changes the core's values by queues.
+ *
+ *   host's window    set_parameter_normalised --> shown
+ *   audio            process, queues -----------> core
+ *   state            set_state -----------------> core and shown
+ */
+#ifndef VST3_FACE_H
+#define VST3_FACE_H
+
+#include "plugins/core/core.h"
+
+#include <stdatomic.h>
+/* travesty/view.h names them as C++ does. */
+typedef struct v3_event_handler v3_event_handler;
+typedef struct v3_timer_handler v3_timer_handler;
+#include <travesty/audio_processor.h>
+#include <travesty/component.h>
+#include <travesty/edit_controller.h>
+
+enum { PIECE = 256 }; /* frames that are converted from and to 64 bits at once */
+
+/* Each of the first four is an interface: the host knows the object by their addresses. */
+struct vst3 {
+    const struct v3_component *component;
+    const struct v3_audio_processor *processor;
+    const struct v3_edit_controller *controller;
+    const struct v3_process_context_requirements *needs;
+    atomic_uint n_refs;
+    struct core *core;
+    v3_speaker_arrangement speakers[2];  /* by enum v3_bus_direction; setup                                        */
+    struct v3_process_setup setup;       /* setup; the audio thread reads it while active                          */
+    atomic_bool is_active;
+    float (*pieces)[PIECE];              /* [n_in + n_out]; audio                                                  */
+    _Atomic double shown[N_CONTROLS];    /* values of the core's controls; any thread                              */
+};
+
+#define VST3_OF(self, interface) ((struct vst3 *)(void *)((char *)(self) - offsetof(struct vst3, interface)))
+
+/* vst3_params.c */
+extern const struct v3_edit_controller vst3_controller;
+double vst3_from_normalised(int control, double normalised); /* to a value of the core's control                   */
+double vst3_to_normalised(int control, double value);
+int vst3_find(const struct vst3 *face, v3_param_id id);      /* N_CONTROLS: it has no such parameter               */
+void vst3_show(struct vst3 *face);                           /* the core's values                                  */
+void vst3_text(const char *text, int16_t *to, size_t cap);   /* UTF-16                                             */
+
+/* vst3_process.c: audio */
+v3_result V3_API vst3_process(void *self, struct v3_process_data *data);
+
+/* vst3_plugin.c: any thread */
+v3_result V3_API vst3_query(struct vst3 *face, const v3_tuid iid, void **to);
+uint32_t vst3_ref(struct vst3 *face);
+uint32_t vst3_unref(struct vst3 *face);
+struct vst3 *vst3_create(const struct variant *variant, const char *folder); /* with one reference                 */
+
+#endif

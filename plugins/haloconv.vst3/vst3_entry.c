@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-#include <travesty/factory.h>
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT bool ModuleEntry(void *library);

@@ -9,14 +9,9 @@
 #define VST3_FACE_H
 
 #include "plugins/core/core.h"
+#include "vst3_interfaces.h"
 
 #include <stdatomic.h>
-/* travesty/view.h names them as C++ does. */
-typedef struct v3_event_handler v3_event_handler;
-typedef struct v3_timer_handler v3_timer_handler;
-#include <travesty/audio_processor.h>
-#include <travesty/component.h>
-#include <travesty/edit_controller.h>
 
 enum { PIECE = 256 }; /* frames that are converted from and to 64 bits at once */
 

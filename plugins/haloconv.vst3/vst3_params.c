@@ -1,5 +1,5 @@
-/* vst3_params - the controls as VST3's parameters, from 0 to 1. Their ids are control_id. "Enabled" is there the bypass,
- * which hosts know: its value is 1 while the control is 0.
+/* vst3_params - the controls as VST3's parameters, from 0 to 1. Their ids are control_id. "Enabled" is there the
+ * bypass, which hosts know: its value is 1 while the control is 0.
  */
 #include "vst3_face.h"
 

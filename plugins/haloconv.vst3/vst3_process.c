@@ -1,5 +1,5 @@
-/* vst3_process - a block of VST3's: it is cut at the points of the parameters' queues, and on the lines between them, and
- * buffers of 64 bits are converted in pieces.
+/* vst3_process - a block of VST3's: it is cut at the points of the parameters' queues, and on the lines between them,
+ * and buffers of 64 bits are converted in pieces.
  */
 #include "vst3_face.h"
 

@@ -2,6 +2,7 @@
 #include "trap.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +135,8 @@ void vst3_point(struct vst3_session *s, enum control control, double value, int 
     struct queue *q = &queues[i];
     check(q->n < MAX_POINTS, "too many points");
     q->frames[q->n] = frame;
-    q->values[q->n++] = (*s->controller)->plain_parameter_to_normalised(s->controller, id, value);
+    if (isfinite(value)) value = (*s->controller)->plain_parameter_to_normalised(s->controller, id, value);
+    q->values[q->n++] = value;
 }
 
 struct v3_param_changes **vst3_points(void)

@@ -27,7 +27,7 @@ void vst3_activate(struct vst3_session *s, int max_frames);
 void vst3_deactivate(struct vst3_session *s);
 
 /* Adds a point to the queue of a parameter of the next block, at most 16 for each. value: in the control's units, of
- * ENABLED the bypass. */
+ * ENABLED the bypass; one that is not finite is sent as it is. */
 void vst3_point(struct vst3_session *s, enum control control, double value, int frame);
 
 /* A block with these points; in and out are floats or doubles, as in `setup`. */

@@ -380,7 +380,7 @@ static void hostile_points_are_limited(const char *backend)
 {
     struct take t = take_open("stereo", 4096, NULL, V3_SAMPLE_32, 64);
     static const int frames[] = {500, -7, 70000, INT32_MAX, INT32_MIN, 3};
-    for (int i = 0; i < 6; i++) vst3_point(t.s, WET, i % 2 ? NAN : 400, frames[i]);
+    for (int i = 0; i < 6; i++) vst3_point(t.s, WET, i % 2 ? NAN : INFINITY, frames[i]);
     vst3_point(t.s, LOAD, 5, 3); /* not a parameter */
     take_play(&t, 4096);
     for (int i = 0; i < t.n; i++) check(isfinite(t.out[0][i]), "frame %d is %g", i, (double)t.out[0][i]);
@@ -458,6 +458,10 @@ static void texts_and_values_agree(const char *backend)
     } reads[] = {{WET, "-6 dB", -6},   {WET, "-inf", -90}, {BACKEND, "gpu", 2}, {ENABLED, "On", 1},
                  {PREDELAY, "10", 10}, {WET, "loud", NAN}, {WET, "", NAN}};
     struct vst3_session *s = vst3_open("stereo");
+    for (int k = 0; k < 100; k++) { /* each of three choices has a third of the range */
+        double choice = (*s->controller)->normalised_parameter_to_plain(s->controller, control_id(BACKEND), k / 99.0);
+        check(choice == (k < 33 ? 0 : k < 66 ? 1 : 2), "%d/99 is %g", k, choice);
+    }
     for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
         v3_str_128 text = {0};
         double x;

@@ -28,6 +28,9 @@ struct vst3 {
     atomic_bool is_active;
     float (*pieces)[PIECE];              /* [n_in + n_out]; audio                                                  */
     _Atomic double shown[N_CONTROLS];    /* values of the core's controls; any thread                              */
+    int preset;                          /* the choice of the host since the last state; 0: none; main thread      */
+    char former_mask[CORE_PATH_BYTES];   /* at that choice; it plays until the preset is loaded                    */
+    struct v3_component_handler **handler; /* of the host; NULL: none; main thread                                 */
 };
 
 #define VST3_OF(self, interface) ((struct vst3 *)(void *)((char *)(self) - offsetof(struct vst3, interface)))
@@ -39,6 +42,15 @@ double vst3_to_normalised(int control, double value);
 int vst3_find(const struct vst3 *face, v3_param_id id);      /* N_CONTROLS: it has no such parameter               */
 void vst3_show(struct vst3 *face);                           /* the core's values                                  */
 void vst3_text(const char *text, int16_t *to, size_t cap);   /* UTF-16                                             */
+
+/* vst3_presets.c: main thread. Choices: 0 and the presets that fit the plugin, from 1 */
+enum { VST3_PRESET = 0x70726573 };                           /* id of the parameter: "pres"                        */
+int vst3_n_presets(const struct vst3 *face);                 /* 0: there is no such parameter                      */
+int vst3_preset_choice(const struct vst3 *face, double normalised);
+int vst3_preset_now(const struct vst3 *face);
+void vst3_preset_load(struct vst3 *face, int choice);
+const char *vst3_preset_text(const struct vst3 *face, int choice);
+int vst3_preset_read(const struct vst3 *face, const char *text); /* -1: no choice has this text                    */
 
 /* vst3_process.c: audio */
 v3_result V3_API vst3_process(void *self, struct v3_process_data *data);

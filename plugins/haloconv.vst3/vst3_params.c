@@ -115,6 +115,17 @@ static v3_result V3_API terminate(void *self)
     return V3_OK;
 }
 
+static bool is_preset(const struct vst3 *face, v3_param_id id)
+{
+    return id == VST3_PRESET && vst3_n_presets(face) > 0;
+}
+
+static double preset_share(const struct vst3 *face, double choice)
+{
+    double n = vst3_n_presets(face);
+    return choice >= 0 ? fmin(choice, n) / n : 0; /* NaN too */
+}
+
 /* The component has its state already, and the controller has none of its own. */
 static v3_result V3_API set_component_state(void *self, struct v3_bstream **stream)
 {
@@ -132,7 +143,7 @@ static int32_t V3_API count(void *self)
 {
     int32_t n = 0;
     for (int c = 0; c < N_CONTROLS; c++) n += variant_has_setting(core_variant(of(self)->core), c);
-    return n;
+    return n + is_preset(of(self), VST3_PRESET);
 }
 
 static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info *info)
@@ -140,7 +151,17 @@ static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info
     const struct variant *variant = core_variant(of(self)->core);
     int control = 0;
     while (control < N_CONTROLS && (!variant_has_setting(variant, control) || index-- > 0)) control++;
-    if (control == N_CONTROLS || index < -1 || !info) return V3_INVALID_ARG;
+    if (index < -1 || !info) return V3_INVALID_ARG;
+    if (control == N_CONTROLS && index == 0 && is_preset(of(self), VST3_PRESET)) { /* behind the controls */
+        *info = (struct v3_param_info){.param_id = VST3_PRESET,
+                                       .step_count = vst3_n_presets(of(self)),
+                                       .default_normalised_value = preset_share(of(self), vst3_preset_now(of(self))),
+                                       .flags = V3_PARAM_IS_LIST};
+        vst3_text("Preset", info->title, 128);
+        vst3_text("Preset", info->short_title, 128);
+        return V3_OK;
+    }
+    if (control == N_CONTROLS) return V3_INVALID_ARG;
     const struct control_spec *c = &controls[control];
     const char *name = control == ENABLED ? "Bypass" : c->name;
     *info = (struct v3_param_info){.param_id = control_id(control),
@@ -160,6 +181,8 @@ static v3_result V3_API get_text(void *self, v3_param_id id, double normalised, 
 {
     char text[64];
     int control = vst3_find(of(self), id);
+    if (is_preset(of(self), id) && to)
+        return vst3_text(vst3_preset_text(of(self), vst3_preset_choice(of(self), normalised)), to, 128), V3_OK;
     if (control == N_CONTROLS || !to) return V3_INVALID_ARG;
     control_text(control, to_plain(control, normalised), text, sizeof text);
     size_t length = strlen(text) - strlen(control_unit(control));
@@ -173,8 +196,14 @@ static v3_result V3_API read_text(void *self, v3_param_id id, int16_t *input, do
     char text[128];
     double plain;
     int control = vst3_find(of(self), id);
-    if (control == N_CONTROLS || !input || !normalised) return V3_INVALID_ARG;
+    bool is_list = is_preset(of(self), id);
+    if ((control == N_CONTROLS && !is_list) || !input || !normalised) return V3_INVALID_ARG;
     from_utf16(input, text, sizeof text);
+    if (is_list) {
+        int choice = vst3_preset_read(of(self), text);
+        if (choice >= 0) *normalised = preset_share(of(self), choice);
+        return choice >= 0 ? V3_OK : V3_FALSE;
+    }
     if (!control_read(control, text, &plain)) return V3_FALSE;
     *normalised = from_plain(control, plain);
     return V3_OK;
@@ -183,18 +212,21 @@ static v3_result V3_API read_text(void *self, v3_param_id id, int16_t *input, do
 static double V3_API normalised_to_plain(void *self, v3_param_id id, double normalised)
 {
     int control = vst3_find(of(self), id);
+    if (is_preset(of(self), id)) return vst3_preset_choice(of(self), normalised);
     return control < N_CONTROLS ? to_plain(control, normalised) : 0;
 }
 
 static double V3_API plain_to_normalised(void *self, v3_param_id id, double plain)
 {
     int control = vst3_find(of(self), id);
+    if (is_preset(of(self), id)) return preset_share(of(self), plain);
     return control < N_CONTROLS ? from_plain(control, plain) : 0;
 }
 
 static double V3_API get_value(void *self, v3_param_id id)
 {
     int control = vst3_find(of(self), id);
+    if (is_preset(of(self), id)) return preset_share(of(self), vst3_preset_now(of(self)));
     return control < N_CONTROLS ? vst3_to_normalised(control, atomic_load(&of(self)->shown[control])) : 0;
 }
 
@@ -203,6 +235,7 @@ static v3_result V3_API set_value(void *self, v3_param_id id, double normalised)
 {
     struct vst3 *face = of(self);
     int control = vst3_find(face, id);
+    if (is_preset(face, id)) return vst3_preset_load(face, vst3_preset_choice(face, normalised)), V3_OK;
     if (control == N_CONTROLS) return V3_INVALID_ARG;
     atomic_store(&face->shown[control], vst3_from_normalised(control, normalised));
     if (!atomic_load(&face->is_active)) core_set(face->core, control, vst3_from_normalised(control, normalised));
@@ -211,7 +244,10 @@ static v3_result V3_API set_value(void *self, v3_param_id id, double normalised)
 
 static v3_result V3_API set_handler(void *self, struct v3_component_handler **handler)
 {
-    (void)self, (void)handler;
+    struct vst3 *face = of(self);
+    if (handler) (*handler)->ref(handler);
+    if (face->handler) (*face->handler)->unref(face->handler);
+    face->handler = handler;
     return V3_OK;
 }
 

@@ -187,6 +187,7 @@ static v3_result V3_API set_active(void *self, v3_bool is_on)
 
 static v3_result V3_API terminate(void *self)
 {
+    vst3_controller.set_component_handler(&VST3_OF(self, component)->controller, NULL); /* the host's objects end */
     return set_active(self, false);
 }
 
@@ -221,6 +222,7 @@ static v3_result V3_API set_state(void *self, struct v3_bstream **stream)
         report(NULL, HC_LIVE_ERROR, why);
         return V3_FALSE;
     }
+    face->preset = 0;
     vst3_show(face);
     return V3_OK;
 }

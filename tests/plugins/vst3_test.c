@@ -476,11 +476,75 @@ static void texts_and_values_agree(const char *backend)
     vst3_close(s);
 }
 
+static v3_result V3_API refused(void *self, const v3_tuid iid, void **to)
+{
+    return V3_NO_INTERFACE;
+}
+
+struct handler {
+    const struct v3_component_handler *calls;
+    int n_refs, n_restarts;
+};
+
+static uint32_t V3_API handler_ref(void *self)
+{
+    return (uint32_t)++((struct handler *)self)->n_refs;
+}
+
+static uint32_t V3_API handler_unref(void *self)
+{
+    return (uint32_t)--((struct handler *)self)->n_refs;
+}
+
+static v3_result V3_API handler_restart(void *self, int32_t flags)
+{
+    ((struct handler *)self)->n_restarts += flags == V3_RESTART_PARAM_VALUES_CHANGED;
+    return V3_OK;
+}
+
+static void a_preset_is_a_choice_of_a_list(const char *backend)
+{
+    static const struct v3_component_handler calls = {
+        .query_interface = refused, .ref = handler_ref, .unref = handler_unref, .restart_component = handler_restart};
+    enum { ID = 0x70726573 };
+    struct handler handler = {&calls, 0, 0};
+    struct take t = take_open("stereo", 40000, NULL, V3_SAMPLE_32, 64);
+    struct v3_edit_controller **c = t.s->controller;
+    v3_str_128 spring = {'S', 'p', 'r', 'i', 'n', 'g'};
+    double x, hall = (*c)->get_parameter_normalised(c, ID);
+    (*c)->set_component_handler(c, (struct v3_component_handler **)&handler);
+    (*c)->set_parameter_normalised(c, ID, hall); /* it plays */
+    (*c)->set_parameter_normalised(c, ID, 0);
+    check(handler.n_restarts == 0 && hall > 0, "a preset that plays is loaded");
+    take_play_random(&t, 5000, 300, 1);
+    check_mix(&t, shipped("hall.wav"), wet_only, 0, 0);
+    check((*c)->get_parameter_value_for_string(c, ID, spring, &x) == V3_OK, "no preset Spring");
+    (*c)->set_parameter_normalised(c, ID, x);
+    check(handler.n_restarts == 1 && (*c)->get_parameter_normalised(c, ID) == x, "the host is not told of the values");
+    take_play_random(&t, 30000, 300, 2);
+    check((*c)->get_parameter_normalised(c, ID) == x && vst3_get(t.s, WET) == -12, "the preset is not there");
+    char text[STATE_BYTES];
+    check(vst3_save(t.s, text, 1000) && vst3_load(t.s, text, strlen(text), 1000) &&
+              (*c)->get_parameter_normalised(c, ID) == x,
+          "a state has another preset");
+    check_mix(&t, shipped("spring.wav"), (struct mix){1, pow(10, -0.6), 0}, 0, t.n - 5000);
+    load_mask(t.s, mask_file("own.wav", 2, 100, RATE, 4));
+    take_play(&t, 64);
+    check((*c)->get_parameter_normalised(c, ID) == 0, "an own mask counts as a preset");
+    take_close(&t);
+    check(handler.n_refs == 0, "%d references to the host are left", handler.n_refs);
+    struct vst3_session *head = vst3_open("binaural");
+    check((*head->controller)->normalised_parameter_to_plain(head->controller, ID, 1) == 0, "a preset with sources");
+    vst3_close(head);
+}
+
 static void set_all(struct vst3_session *s, struct random *r)
 {
     struct v3_param_info info;
     for (int i = 0; (*s->controller)->get_parameter_info(s->controller, i, &info) == V3_OK; i++)
-        (*s->controller)->set_parameter_normalised(s->controller, info.param_id, 0.5 + 0.5 * (double)random_sample(r));
+        if (control_with_id(info.param_id) < N_CONTROLS)
+            (*s->controller)
+                ->set_parameter_normalised(s->controller, info.param_id, 0.5 + 0.5 * (double)random_sample(r));
 }
 
 static void states_come_back(const char *backend)
@@ -577,6 +641,7 @@ int main(void)
         TEST(hostile_points_are_limited, false),
         TEST(process_makes_no_system_call, false),
         TEST(texts_and_values_agree, false),
+        TEST(a_preset_is_a_choice_of_a_list, false),
         TEST(states_come_back, false),
         TEST(states_are_those_of_clap, false),
         TEST(hostile_states_change_nothing, false),

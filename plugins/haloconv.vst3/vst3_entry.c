@@ -14,9 +14,10 @@ EXPORT const void *GetPluginFactory(void);
 /* The id of a class: "haloconv", then the 64-bit FNV-1a hash of the layout's symbol, high byte first. */
 static void class_id(const struct variant *variant, v3_tuid id)
 {
+    static const uint8_t maker[8] = {'h', 'a', 'l', 'o', 'c', 'o', 'n', 'v'};
     uint64_t hash = 0xcbf29ce484222325;
     for (const char *at = variant->symbol; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x100000001b3;
-    memcpy(id, "haloconv", 8);
+    memcpy(id, maker, sizeof maker);
     for (int i = 0; i < 8; i++) id[8 + i] = (uint8_t)(hash >> (56 - 8 * i));
 }
 

@@ -35,11 +35,11 @@ int vst3_preset_choice(const struct vst3 *face, double normalised)
 int vst3_preset_now(const struct vst3 *face)
 {
     char now[CORE_PATH_BYTES], path[CORE_PATH_BYTES];
-    const struct plugin_preset *p;
+    const struct plugin_preset *p = preset_at(face, face->preset);
     int found = 0;
     core_get_mask(face->core, now);
-    if (face->preset > 0) {
-        core_shipped_path(face->core, preset_at(face, face->preset)->file, path);
+    if (p) {
+        core_shipped_path(face->core, p->file, path);
         if (strcmp(now, path) == 0 || strcmp(now, face->former_mask) == 0) return face->preset;
     }
     for (int n = 1; (p = preset_at(face, n)); n++) {

@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +191,9 @@ static void buses_are_those_of_the_variant(const char *backend)
                   (*s->processor)->set_bus_arrangements(s->processor, other, 1, other + 1, 1) == V3_TRUE &&
                   (*s->processor)->get_bus_arrangement(s->processor, V3_INPUT, 0, now) == V3_OK && now[0] == other[0],
               "%s: arrangements", variants[v].symbol);
+        vst3_activate(s, 64);
+        check((*s->processor)->set_bus_arrangements(s->processor, other, 1, other + 1, 1) == V3_FALSE,
+              "%s: another arrangement while active", variants[v].symbol);
         check((*s->processor)->get_latency_samples(s->processor) == 0, "%s: a latency", variants[v].symbol);
         vst3_close(s);
     }
@@ -623,6 +627,47 @@ static void shown_values_are_not_those_that_play(const char *backend)
     take_close(&t);
 }
 
+static void *play_on(void *data)
+{
+    struct take *t = data;
+    while (t->n + 64 <= t->cap) {
+        vst3_point(t->s, GAIN, -t->n % 7, 5);
+        take_play(t, 64);
+        pause_us(100);
+    }
+    return NULL;
+}
+
+static void the_window_works_while_blocks_play(const char *backend)
+{
+    struct take t = take_open("stereo", 64 * 3000, NULL, V3_SAMPLE_32, 64);
+    struct v3_edit_controller **c = t.s->controller;
+    struct random r = random_seeded(6);
+    pthread_t audio;
+    char text[STATE_BYTES];
+    vst3_deactivate(t.s);
+    t.s->setup.process_mode = V3_REALTIME;
+    vst3_activate(t.s, 64);
+    check(pthread_create(&audio, NULL, play_on, &t) == 0, "pthread_create");
+    for (int i = 0; i < 50; i++) {
+        set_all(t.s, &r);
+        (*c)->set_parameter_normalised(c, 0x70726573, 0.5 + 0.5 * (double)random_sample(&r)); /* the preset */
+        check(vst3_save(t.s, text, 1000) && vst3_load(t.s, text, strlen(text), 1000), "%s", text);
+        (*t.s->processor)->get_tail_samples(t.s->processor);
+        pause_us(2000);
+    }
+    load_mask(t.s, shipped("cabinet.wav"));
+    pthread_join(audio, NULL);
+    t.s->setup.process_mode = V3_OFFLINE;
+    t.n -= 64;
+    take_play(&t, 64);
+    check(vst3_save(t.s, text, 1000) && strstr(text, "\nshipped cabinet.wav\n"), "the last mask is not there: %s",
+          text);
+    for (int ch = 0; ch < 2; ch++)
+        for (int i = 0; i < t.n; i++) check(isfinite(t.out[ch][i]), "channel %d, frame %d", ch, i);
+    take_close(&t);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -646,6 +691,7 @@ int main(void)
         TEST(states_are_those_of_clap, false),
         TEST(hostile_states_change_nothing, false),
         TEST(shown_values_are_not_those_that_play, false),
+        TEST(the_window_works_while_blocks_play, false),
     };
     return check_main("vst3", tests, sizeof tests / sizeof *tests);
 }

@@ -23,7 +23,7 @@ struct vst3 {
     const struct v3_process_context_requirements *needs;
     atomic_uint n_refs;
     struct core *core;
-    v3_speaker_arrangement speakers[2];  /* by enum v3_bus_direction; setup                                        */
+    v3_speaker_arrangement speakers[2];  /* by enum v3_bus_direction; 0: none yet; setup                           */
     struct v3_process_setup setup;       /* setup; the audio thread reads it while active                          */
     atomic_bool is_active;
     float (*pieces)[PIECE];              /* [n_in + n_out]; audio                                                  */

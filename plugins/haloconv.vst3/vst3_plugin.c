@@ -83,8 +83,8 @@ static bool is_bus(int32_t media, int32_t direction, int32_t index)
     return media == V3_AUDIO && (direction == V3_INPUT || direction == V3_OUTPUT) && index == 0;
 }
 
-/* The arrangement of a new instance. Hosts may choose any other of as many speakers, for a mask knows none. VST3 has no
- * arrangement of 32 or 64 channels: as its hosts do for channels without a place, these take the lowest bits. */
+/* The arrangement of a new instance. Hosts may choose any other of as many speakers, for a mask knows none. 0: VST3 has
+ * no arrangement that all hosts know, and they go by the number of channels. */
 static v3_speaker_arrangement usual_speakers(int n)
 {
     const v3_speaker_arrangement quadro = V3_SPEAKER_L | V3_SPEAKER_R | V3_SPEAKER_LS | V3_SPEAKER_RS;
@@ -101,7 +101,7 @@ static v3_speaker_arrangement usual_speakers(int n)
     case 16:
         return third_order_ambisonics;
     default:
-        return UINT64_MAX >> (64 - n);
+        return 0;
     }
 }
 
@@ -151,7 +151,7 @@ static v3_result V3_API get_speakers(void *self, int32_t direction, int32_t inde
 {
     if (!is_bus(V3_AUDIO, direction, index) || !to) return V3_INVALID_ARG;
     *to = VST3_OF(self, processor)->speakers[direction];
-    return V3_OK;
+    return *to ? V3_OK : V3_FALSE;
 }
 
 /* ---- life --------------------------------------------------------------------------------------- */

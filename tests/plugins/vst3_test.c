@@ -180,9 +180,10 @@ static void buses_are_those_of_the_variant(const char *backend)
                   "%s: buses", variants[v].symbol);
             check(info.channel_count == n && info.bus_type == V3_MAIN && info.flags == V3_DEFAULT_ACTIVE,
                   "%s: %d channels", variants[v].symbol, info.channel_count);
-            check((*s->processor)->get_bus_arrangement(s->processor, direction, 0, &now[direction]) == V3_OK &&
-                      __builtin_popcountll(now[direction]) == n,
-                  "%s: %d speakers", variants[v].symbol, __builtin_popcountll(now[direction]));
+            v3_result has = (*s->processor)->get_bus_arrangement(s->processor, direction, 0, &now[direction]);
+            int n_speakers = __builtin_popcountll(now[direction]);
+            check(n > 24 ? has == V3_FALSE : has == V3_OK && n_speakers == n, "%s: %d speakers", variants[v].symbol,
+                  n_speakers);
             other[direction] = UINT64_MAX << (64 - n);
         }
         wrong = now[V3_INPUT] == 3 ? 7 : 3;

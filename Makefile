@@ -2,7 +2,7 @@
 # CONTRIBUTING.md lists the goals. Tests are in tests/tests.mk, wheels, installation and Debian packages in packaging/packaging.mk.
 #
 #   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, X11, PORTAUDIO, JACK, ALSA,
-#   LO, LV2, CLAP, MPI likewise): a miss is an error; =0: do without
+#   LO, LV2, CLAP, VST3, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
 #   setup-cross | setup-deb: only that
@@ -10,7 +10,7 @@
 #   GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds of GPU, as packages need it;
 #   CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
 #   WERROR=1: warnings are errors (CI)     V=1: show the commands
-#   Packagers: CFLAGS, CXXFLAGS, CPPFLAGS, LDFLAGS, AR, PKG_CONFIG, INSTALL; PREFIX, LIBDIR, LV2_FOLDER, CLAP_FOLDER, DESTDIR; STRIP= keeps symbols.
+#   Packagers: CFLAGS, CXXFLAGS, CPPFLAGS, LDFLAGS, AR, PKG_CONFIG, INSTALL; PREFIX, LIBDIR, LV2_FOLDER, CLAP_FOLDER, VST3_FOLDER, DESTDIR; STRIP= keeps symbols.
 #   CC=aarch64-linux-gnu-gcc cross-compiles; CC_FOR_BUILD compiles what the build itself runs
 
 MAKEFLAGS += --no-builtin-rules
@@ -92,6 +92,14 @@ $(error WITH_CLAP=1, but there are no headers of CLAP, in a package clap or in $
 endif
 FOUND += CLAP=$(or $(HAVE_CLAP),no)
 CLAP_FLAGS := $(if $(HAVE_CLAP),$(if $(call pkg_version,clap),$(shell $(PKG_CONFIG) --cflags clap),-isystem $(DPF)))
+# The headers of VST3's C interface, travesty.
+HAVE_VST3 := $(if $(filter 0,$(WITH_VST3)),,$(if $(wildcard $(DPF)/travesty/component.h),3.7))
+ifeq ($(WITH_VST3)$(HAVE_VST3),1)
+$(error WITH_VST3=1, but there are no headers of VST3 in $(DPF)/travesty; make setup-build installs dpf-source)
+endif
+FOUND += VST3=$(or $(HAVE_VST3),no)
+# -fms-extensions: travesty's structs contain others without a name.
+VST3_FLAGS := $(if $(HAVE_VST3),-isystem $(DPF) -fms-extensions)
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(and $(NVCC),$(CUDA_ARCHS)),$(NVCC_VERSION)))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
 $(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set NVCC)
@@ -125,6 +133,7 @@ haloconv $(VERSION)
   OSC         $(if $(HAVE_LO),liblo $(HAVE_LO),no)
   LV2         $(or $(HAVE_LV2),no)
   CLAP        $(or $(HAVE_CLAP),no)
+  VST3        $(or $(HAVE_VST3),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
 SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz cross-test \
@@ -137,7 +146,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
-PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 CLAP MPI
+PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 CLAP VST3 MPI
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \
             $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
 LIB_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) $(if $(HAVE_YAML),yaml-0.1) \
@@ -209,9 +218,11 @@ CORE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/plugin_w
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c %/ui.c,$(wildcard plugins/haloconv.lv2/*.c))) $(CORE_OBJS)
 # The window has a file of its own, so that the plugin does not load the libraries of X11.
 LV2_WINDOW := $(if $(WINDOW),$(BUNDLE:%=%/haloconv_ui.so))
-# The CLAP plugin plays the masks of the LV2 bundle.
+# The CLAP and VST3 plugins play the masks of the LV2 bundle.
 CLAP := $(if $(and $(HAVE_CLAP),$(BUNDLE)),$(BUILD)/haloconv.clap)
 CLAP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/clap_gui.c),$(wildcard plugins/haloconv.clap/*.c)))
+VST3 := $(if $(and $(HAVE_VST3),$(BUNDLE)),$(BUILD)/haloconv.vst3/Contents/$(MACHINE)-linux/haloconv.so)
+VST3_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard plugins/haloconv.vst3/*.c))
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
@@ -221,7 +232,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross deb)
         ladder rung run-rung check deb
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
-     $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(WINDOW)
+     $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(WINDOW)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
@@ -319,12 +330,16 @@ $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h 
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,cairo) -lm -o $@
 
 # ---- the plugins -----------------------------------------------------------------------------------------------------
-# They export only their standard's entry: lv2_descriptor, clap_entry.
-$(PLUGIN_OBJS) $(CLAP_OBJS) $(BUILD)/plugins/haloconv.lv2/ui.o: private ALL_CFLAGS += -fvisibility=hidden
+# They export only their standard's entry: lv2_descriptor, clap_entry, and the three functions of VST3.
+$(PLUGIN_OBJS) $(CLAP_OBJS) $(VST3_OBJS) $(BUILD)/plugins/haloconv.lv2/ui.o: private ALL_CFLAGS += -fvisibility=hidden
 $(CLAP_OBJS): private ALL_CFLAGS += $(CLAP_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW)
 $(CLAP_OBJS): $(BUILD)/window_flags
 $(BUILD)/haloconv.clap: plugins/haloconv.clap/clap.map $(CLAP_OBJS) $(CORE_OBJS) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
 	$(call link,-shared -Wl$(comma)--version-script=$< $(LIB_LIBS) $(WINDOW_LIBS))
+$(VST3_OBJS): private ALL_CFLAGS += $(VST3_FLAGS)
+$(VST3): $(VST3_OBJS) $(filter-out %/plugin_window.o,$(CORE_OBJS)) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
+	@mkdir -p $(@D)
+	$(call link,-shared -Wl$(comma)--exclude-libs$(comma)ALL $(LIB_LIBS))
 $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

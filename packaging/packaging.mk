@@ -48,6 +48,7 @@ TO = $(DESTDIR)$(PREFIX)
 TO_LIB = $(DESTDIR)$(LIBDIR)
 LV2_FOLDER ?= $(LIBDIR)/lv2
 CLAP_FOLDER ?= $(LIBDIR)/clap
+VST3_FOLDER ?= $(LIBDIR)/vst3
 TO_COMPLETIONS = $(TO)/share/bash-completion/completions
 METAINFO := org.freedesktop.LinuxAudio.Plugins.haloconv.metainfo.xml
 INSTALL ?= install
@@ -97,6 +98,8 @@ ifneq ($(BUNDLE),)
 	$(INSTALL) -d $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head
 	$(INSTALL) -m 644 $(BUNDLE)/head/*.wav $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head/
 	$(if $(CLAP),$(INSTALL) -d $(DESTDIR)$(CLAP_FOLDER) && $(INSTALL_BINARY) $(CLAP) $(DESTDIR)$(CLAP_FOLDER)/)
+	$(if $(VST3),$(INSTALL) -d $(DESTDIR)$(dir $(VST3:$(BUILD)/%=$(VST3_FOLDER)/%)) && \
+	  $(INSTALL_BINARY) $(VST3) $(DESTDIR)$(VST3:$(BUILD)/%=$(VST3_FOLDER)/%))
 endif
 uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)
@@ -107,6 +110,7 @@ uninstall:
 	rm -f $(TO_LIB)/haloconv/libhaloconv_cuda.so
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2
 	rm -f $(DESTDIR)$(CLAP_FOLDER)/haloconv.clap
+	rm -rf $(DESTDIR)$(VST3_FOLDER)/haloconv.vst3
 	$(if $(PYTHON_FOLDER),rm -rf $(DESTDIR)$(PYTHON_FOLDER)/haloconv)
 
 # ---- Debian packages -------------------------------------------------------------------------------------------------

@@ -18,14 +18,14 @@ INCLUDED += $(patsubst tests/live/%.c,live_driver:%,$(wildcard tests/live/live_d
 linked_once = $(sort $(1) $(foreach n,$(1),$(patsubst $(n):%,%,$(filter $(n):%,$(INCLUDED)))))
 linked = $(call linked_once,$(call linked_once,$(call linked_once,$(1))))
 TEST_SOURCES := $(wildcard tests/*/*.c)
-HELPERS := $(filter-out $(if $(CLAP),,clap_host),$(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES)))))
+HELPERS := $(filter-out $(if $(CLAP),,clap_host) $(if $(VST3),,vst3_host),$(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES)))))
 TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_SOURCES)))) \
               bank_dump measure lv2_instances jack_stage take_stage bench_fft
 $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
 WINDOW_TESTS := $(addprefix $(BUILD)/tests/,window_test clap_gui_test lv2_ui_test)
-TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) $(if $(CLAP),,$(BUILD)/tests/clap_test) \
+TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) $(if $(CLAP),,$(BUILD)/tests/clap_test) $(if $(VST3),,$(BUILD)/tests/vst3_test) \
                 $(if $(HAVE_LO),,$(patsubst %,$(BUILD)/tests/%,osc_test fuzz_osc fuzz_nsm)) \
                 $(if $(HAVE_ARCHIVE),,$(BUILD)/tests/fuzz_tar_input) \
                 $(if $(and $(WINDOW),$(call pkg_version,xtst)),$(if $(CLAP),,$(BUILD)/tests/clap_gui_test) $(if $(BUNDLE),,$(BUILD)/tests/lv2_ui_test),$(WINDOW_TESTS))
@@ -100,7 +100,7 @@ RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_s
          hybrid_test:a_swap_waits_for_a_late_device api_test:info_during_mask_make \
          steer_test:a_storm_of_steering_keeps_the_audio_whole \
          hybrid_scene_test:a_bank_lives_until_a_late_device_is_done_with_it \
-         $(if $(CLAP),clap_test:masks_come_while_blocks_play) \
+         $(if $(CLAP),clap_test:masks_come_while_blocks_play) $(if $(VST3),vst3_test:the_window_works_while_blocks_play) \
          $(if $(and $(BUNDLE),$(PROGRAM)),live_scenarios_test:$(subst $(space),$(comma),$(RACING)))
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms
@@ -144,9 +144,9 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
                 $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) \
-                $(if $(BUNDLE),$(filter-out $(if $(CLAP),,plugins/haloconv.clap/%) $(if $(WINDOW),,plugins/window/% %/plugin_window.c %/ui.c %/clap_gui.c),$(wildcard plugins/*/*.c))))
+                $(if $(BUNDLE),$(filter-out $(if $(CLAP),,plugins/haloconv.clap/%) $(if $(VST3),,plugins/haloconv.vst3/%) $(if $(WINDOW),,plugins/window/% %/plugin_window.c %/ui.c %/clap_gui.c),$(wildcard plugins/*/*.c))))
 LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DISA=base -DSUB=4 -DMODULE_VERSION=\"$(MODULE_VERSION)\" -DLIBDIR=\"\" \
-             $(CLAP_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW) $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo)) $(WINDOW_FLAGS)
+             $(CLAP_FLAGS) $(VST3_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW) $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo)) $(WINDOW_FLAGS)
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:
 	@$(if $(CLANG_TEST),$(MAKE) --no-print-directory QUIET=1 CC=clang OPT=-O1 WERROR=1 WITH_CUDA=0 BUILD=$(BUILD)/clang \
@@ -214,7 +214,7 @@ $(BUILD)/tests/bench_lv2: tests/bench/bench_lv2.c $(BUILD)/flags
 # where a plugin is unloaded. A stand-in for JACK or PortAudio has all calls that are made.
 define link_test
 $(call say,LD,$@)
-$(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(if $(filter %/lv2_host.o %/clap_host.o,$^),-rdynamic) $(filter-out %/fault_calls.o,$(filter %.o,$^)) \
+$(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(if $(filter %/lv2_host.o %/clap_host.o %/vst3_host.o,$^),-rdynamic) $(filter-out %/fault_calls.o,$(filter %.o,$^)) \
   $(filter %/libhost.a,$^) $(filter %/libhaloconv.a,$^) $(filter %/fault_calls.o,$^) $(1) $(if $(SAN),,-Wl$(comma)--as-needed) \
   $(if $(filter %/libhost.a,$^),$(if $(filter %/fake_jack.o,$^),$(FAKED_LIBS),$(HOST_LIBS))) $(LIB_LIBS) -o $@
 endef
@@ -265,6 +265,8 @@ $(BUILD)/tests/faulty.clap: $(CLAP_OBJS) $(CORE_OBJS) $(FAULTY) $(WINDOW) $(BUIL
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL $(LIB_LIBS) $(WINDOW_LIBS))
 $(call tests_with,clap_host): $(BUILD)/plugins/core/controls.o | $(if $(CLAP),$(BUILD)/tests/faulty.clap $(CLAP))
 $(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test clap_gui_test live_driver_clap): private ALL_CFLAGS += $(CLAP_FLAGS)
+$(call tests_with,vst3_host): $(BUILD)/plugins/core/controls.o | $(VST3)
+$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,base/realtime_pool device/device_queue)

@@ -13,6 +13,11 @@ static const char *const units[N_UNITS] = {
     [UNIT_MS] = "ms", [UNIT_FRAME] = "frames", [UNIT_PERCENT] = "%"};
 static const char *const switch_labels[] = {"Off", "On", NULL};
 
+const char *control_unit(int control)
+{
+    return units[controls[control].unit];
+}
+
 /* Returns the labels of a control, or NULL: it has numbers. */
 static const char *const *labels_of(const struct control_spec *c)
 {

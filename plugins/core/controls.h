@@ -111,6 +111,9 @@ float control_limit(int control, double value);
 /* Writes the value as users read it: "-6.0 dB", "-inf dB", "GPU", "On". */
 void control_text(int control, double value, char *text, size_t cap);
 
+/* Returns the unit of such a text, "" without one. */
+const char *control_unit(int control);
+
 /* Reads such a text, with or without its unit, upper or lower case. false: it is not a value of this control. */
 bool control_read(int control, const char *text, double *value);
 

@@ -34,6 +34,7 @@ def test_answers_within_50_ms(folder, args):
 
 @pytest.mark.skipif(bool(SAN), reason="a sanitizer is larger")
 @pytest.mark.parametrize("file,limit", [("libhaloconv.so", 1.5), ("haloconv.lv2/haloconv.so", 1.5), ("haloconv.clap", 1.5),
+                                        (f"haloconv.vst3/Contents/{os.uname().machine}-linux/haloconv.so", 1.5),
                                         ("haloconv", 2),
                                         ("libhaloconv_cuda.so", 10)])
 def test_a_stripped_file_is_small(folder, file, limit):
@@ -240,7 +241,7 @@ def test_install_and_uninstall(folder):
     if SAN:
         pytest.skip("a sanitizer build is not for installation")
     # MAKEFLAGS of the make above us would let this one wait for its job server; the folders of a package are not ours.
-    above = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "LIBDIR", "LV2_FOLDER", "CLAP_FOLDER", "PYTHON_FOLDER", "USER_UNITS",
+    above = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "LIBDIR", "LV2_FOLDER", "CLAP_FOLDER", "VST3_FOLDER", "PYTHON_FOLDER", "USER_UNITS",
              "SYSTEM_UNITS", "INSTALL", "STRIP")
     clean = {k: v for k, v in os.environ.items() if k not in above}
     flags = [f"BUILD={BUILD}", "QUIET=1", f"DESTDIR={folder}/stage", "PREFIX=/usr/local", CUDA]
@@ -266,6 +267,8 @@ def test_install_and_uninstall(folder):
         for name in os.listdir(BUILD / "haloconv.lv2"):
             assert (prefix / "lib/lv2/haloconv.lv2" / name).exists(), name
     assert (prefix / "lib/clap/haloconv.clap").exists() == (BUILD / "haloconv.clap").exists()
+    vst3 = f"haloconv.vst3/Contents/{os.uname().machine}-linux/haloconv.so"
+    assert (prefix / "lib/vst3" / vst3).exists() == (BUILD / vst3).exists()
     if (BUILD / "haloconv_plot.so").exists():
         room = prefix / "share/haloconv/impulses/room.wav"
         subprocess.run([prefix / "bin/haloconv", "info", room, "--plot", "room.png"], check=True, timeout=60,

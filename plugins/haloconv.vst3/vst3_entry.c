@@ -1,0 +1,160 @@
+/* vst3_entry - the list of plugins. Scanning it opens no file and no GPU. */
+#include "haloconv.h"
+#include "vst3_face.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+EXPORT bool ModuleEntry(void *library);
+EXPORT bool ModuleExit(void);
+EXPORT const void *GetPluginFactory(void);
+
+/* The id of a class: "haloconv", then the 64-bit FNV-1a hash of the layout's symbol, high byte first. */
+static void class_id(const struct variant *variant, v3_tuid id)
+{
+    static const uint8_t maker[8] = {'h', 'a', 'l', 'o', 'c', 'o', 'n', 'v'};
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const char *at = variant->symbol; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x100000001b3;
+    memcpy(id, maker, sizeof maker);
+    for (int i = 0; i < 8; i++) id[8 + i] = (uint8_t)(hash >> (56 - 8 * i));
+}
+
+static const char *categories(const struct variant *v)
+{
+    if (v->n_sources > 0) return "Fx|Spatial";
+    if (v->n_out > 2) return "Fx|Filter|Surround";
+    return v->n_out == 2 ? "Fx|Reverb|Filter|Stereo" : "Fx|Reverb|Filter|Mono";
+}
+
+/* The three kinds of a class' description have the same fields; those of the third are UTF-16. */
+static const char category[] = "Audio Module Class", vendor[] = "haloconv", sdk[] = "VST 3.7.4";
+enum { MANY_INSTANCES = 0x7fffffff, UNICODE = 0x10 };
+
+static v3_result V3_API get_class(void *self, int32_t index, struct v3_class_info *info)
+{
+    (void)self;
+    if (index < 0 || index >= N_VARIANTS || !info) return V3_INVALID_ARG;
+    *info = (struct v3_class_info){.cardinality = MANY_INSTANCES};
+    class_id(&variants[index], info->class_id);
+    snprintf(info->category, sizeof info->category, "%s", category);
+    snprintf(info->name, sizeof info->name, "%s", variants[index].name);
+    return V3_OK;
+}
+
+static v3_result V3_API get_class_2(void *self, int32_t index, struct v3_class_info_2 *info)
+{
+    (void)self;
+    if (index < 0 || index >= N_VARIANTS || !info) return V3_INVALID_ARG;
+    *info = (struct v3_class_info_2){.cardinality = MANY_INSTANCES};
+    class_id(&variants[index], info->class_id);
+    snprintf(info->category, sizeof info->category, "%s", category);
+    snprintf(info->name, sizeof info->name, "%s", variants[index].name);
+    snprintf(info->sub_categories, sizeof info->sub_categories, "%s", categories(&variants[index]));
+    snprintf(info->vendor, sizeof info->vendor, "%s", vendor);
+    snprintf(info->version, sizeof info->version, "%s", HC_VERSION);
+    snprintf(info->sdk_version, sizeof info->sdk_version, "%s", sdk);
+    return V3_OK;
+}
+
+static v3_result V3_API get_class_3(void *self, int32_t index, struct v3_class_info_3 *info)
+{
+    (void)self;
+    if (index < 0 || index >= N_VARIANTS || !info) return V3_INVALID_ARG;
+    *info = (struct v3_class_info_3){.cardinality = MANY_INSTANCES};
+    class_id(&variants[index], info->class_id);
+    snprintf(info->category, sizeof info->category, "%s", category);
+    snprintf(info->sub_categories, sizeof info->sub_categories, "%s", categories(&variants[index]));
+    vst3_text(variants[index].name, info->name, 64);
+    vst3_text(vendor, info->vendor, 64);
+    vst3_text(HC_VERSION, info->version, 64);
+    vst3_text(sdk, info->sdk_version, 64);
+    return V3_OK;
+}
+
+static v3_result V3_API get_info(void *self, struct v3_factory_info *info)
+{
+    (void)self;
+    if (!info) return V3_INVALID_ARG;
+    *info = (struct v3_factory_info){.flags = UNICODE};
+    snprintf(info->vendor, sizeof info->vendor, "%s", vendor);
+    return V3_OK;
+}
+
+static int32_t V3_API num_classes(void *self)
+{
+    (void)self;
+    return N_VARIANTS;
+}
+
+static v3_result V3_API create(void *self, const v3_tuid id, const v3_tuid iid, void **to)
+{
+    (void)self;
+    char folder[CORE_PATH_BYTES];
+    Dl_info here;
+    v3_tuid own = {0};
+    int v = 0;
+    if (!to) return V3_INVALID_ARG;
+    *to = NULL;
+    if (!id || !iid) return V3_INVALID_ARG;
+    while (v < N_VARIANTS && (class_id(&variants[v], own), !v3_tuid_match(own, id))) v++;
+    if (v == N_VARIANTS) return V3_NO_INTERFACE;
+    core_find_folder(dladdr(category, &here) && here.dli_fname ? here.dli_fname : "", folder);
+    struct vst3 *face = vst3_create(&variants[v], folder);
+    if (!face) return V3_NOMEM;
+    v3_result result = vst3_query(face, iid, to);
+    vst3_unref(face);
+    return result;
+}
+
+static v3_result V3_API set_host_context(void *self, struct v3_funknown **host)
+{
+    (void)self, (void)host;
+    return V3_OK;
+}
+
+/* The factory lives as long as the library. */
+static uint32_t V3_API keep(void *self)
+{
+    (void)self;
+    return 1;
+}
+
+static v3_result V3_API query(void *self, const v3_tuid iid, void **to)
+{
+    static const v3_tuid *const own[] = {&v3_funknown_iid, &v3_plugin_factory_iid, &v3_plugin_factory_2_iid,
+                                         &v3_plugin_factory_3_iid};
+    if (!to) return V3_INVALID_ARG;
+    *to = NULL;
+    for (size_t i = 0; iid && i < sizeof own / sizeof *own; i++)
+        if (v3_tuid_match(*own[i], iid)) return *to = self, V3_OK;
+    return V3_NO_INTERFACE;
+}
+
+EXPORT const void *GetPluginFactory(void)
+{
+    static const struct v3_plugin_factory_3 calls = {.query_interface = query,
+                                                     .ref = keep,
+                                                     .unref = keep,
+                                                     .get_factory_info = get_info,
+                                                     .num_classes = num_classes,
+                                                     .get_class_info = get_class,
+                                                     .create_instance = create,
+                                                     .get_class_info_2 = get_class_2,
+                                                     .get_class_info_utf16 = get_class_3,
+                                                     .set_host_context = set_host_context};
+    static const struct v3_plugin_factory_3 *const factory = &calls;
+    return &factory;
+}
+
+EXPORT bool ModuleEntry(void *library)
+{
+    (void)library;
+    return true;
+}
+
+EXPORT bool ModuleExit(void)
+{
+    return true;
+}

@@ -1,0 +1,64 @@
+/* vst3_face - an instance of a VST3 plugin. One object is the component, its processor and its controller: they share
+ * the plugin core. The controls that the host shows are another copy, for VST3 changes the core's values by queues.
+ *
+ *   host's window    set_parameter_normalised --> shown
+ *   audio            process, queues -----------> core
+ *   state            set_state -----------------> core and shown
+ */
+#ifndef VST3_FACE_H
+#define VST3_FACE_H
+
+#include "plugins/core/core.h"
+#include "vst3_interfaces.h"
+
+#include <stdatomic.h>
+
+enum { PIECE = 256 }; /* frames that are converted from and to 64 bits at once */
+
+/* Each of the first four is an interface: the host knows the object by their addresses. */
+struct vst3 {
+    const struct v3_component *component;
+    const struct v3_audio_processor *processor;
+    const struct v3_edit_controller *controller;
+    const struct v3_process_context_requirements *needs;
+    atomic_uint n_refs;
+    struct core *core;
+    v3_speaker_arrangement speakers[2];  /* by enum v3_bus_direction; 0: none yet; setup                           */
+    struct v3_process_setup setup;       /* setup; the audio thread reads it while active                          */
+    atomic_bool is_active;
+    float (*pieces)[PIECE];              /* [n_in + n_out]; audio                                                  */
+    _Atomic double shown[N_CONTROLS];    /* values of the core's controls; any thread                              */
+    int preset;                          /* the choice of the host since the last state; 0: none; main thread      */
+    char former_mask[CORE_PATH_BYTES];   /* at that choice; it plays until the preset is loaded                    */
+    struct v3_component_handler **handler; /* of the host; NULL: none; main thread                                 */
+};
+
+#define VST3_OF(self, interface) ((struct vst3 *)(void *)((char *)(self) - offsetof(struct vst3, interface)))
+
+/* vst3_params.c */
+extern const struct v3_edit_controller vst3_controller;
+double vst3_from_normalised(int control, double normalised); /* to a value of the core's control                   */
+double vst3_to_normalised(int control, double value);
+int vst3_find(const struct vst3 *face, v3_param_id id);      /* N_CONTROLS: it has no such parameter               */
+void vst3_show(struct vst3 *face);                           /* the core's values                                  */
+void vst3_text(const char *text, int16_t *to, size_t cap);   /* UTF-16                                             */
+
+/* vst3_presets.c: main thread. Choices: 0 and the presets that fit the plugin, from 1 */
+enum { VST3_PRESET = 0x70726573 };                           /* id of the parameter: "pres"                        */
+int vst3_n_presets(const struct vst3 *face);                 /* 0: there is no such parameter                      */
+int vst3_preset_choice(const struct vst3 *face, double normalised);
+int vst3_preset_now(const struct vst3 *face);
+void vst3_preset_load(struct vst3 *face, int choice);
+const char *vst3_preset_text(const struct vst3 *face, int choice);
+int vst3_preset_read(const struct vst3 *face, const char *text); /* -1: no choice has this text                    */
+
+/* vst3_process.c: audio */
+v3_result V3_API vst3_process(void *self, struct v3_process_data *data);
+
+/* vst3_plugin.c: any thread */
+v3_result V3_API vst3_query(struct vst3 *face, const v3_tuid iid, void **to);
+uint32_t vst3_ref(struct vst3 *face);
+uint32_t vst3_unref(struct vst3 *face);
+struct vst3 *vst3_create(const struct variant *variant, const char *folder); /* with one reference                 */
+
+#endif

@@ -1,0 +1,277 @@
+/* vst3_params - the controls as VST3's parameters, from 0 to 1. Their ids are control_id. "Enabled" is there the
+ * bypass, which hosts know: its value is 1 while the control is 0.
+ */
+#include "vst3_face.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- values ------------------------------------------------------------------------------------- */
+
+/* The value of a parameter is that of its control, but for the bypass. */
+static double swap_bypass(int control, double value)
+{
+    return control == ENABLED ? 1 - value : value;
+}
+
+static int n_steps(int control)
+{
+    const struct control_spec *c = &controls[control];
+    return c->kind >= CONTROL_INTEGER ? (int)(c->max - c->min) : 0;
+}
+
+static double to_plain(int control, double x)
+{
+    const struct control_spec *c = &controls[control];
+    double min = (double)c->min, max = (double)c->max, n = n_steps(control);
+    x = x >= 0 ? fmin(x, 1) : 0; /* NaN too */
+    if (n > 0) return min + fmin(floor(x * (n + 1)), n);
+    return c->kind == CONTROL_LOGARITHMIC ? min * pow(max / min, x) : min + x * (max - min);
+}
+
+static double from_plain(int control, double plain)
+{
+    const struct control_spec *c = &controls[control];
+    double min = (double)c->min, max = (double)c->max, x = (double)control_limit(control, plain);
+    return c->kind == CONTROL_LOGARITHMIC ? log(x / min) / log(max / min) : (x - min) / (max - min);
+}
+
+double vst3_from_normalised(int control, double normalised)
+{
+    return swap_bypass(control, to_plain(control, normalised));
+}
+
+double vst3_to_normalised(int control, double value)
+{
+    return from_plain(control, swap_bypass(control, value));
+}
+
+int vst3_find(const struct vst3 *face, v3_param_id id)
+{
+    int control = control_with_id(id);
+    return control < N_CONTROLS && variant_has_setting(core_variant(face->core), control) ? control : N_CONTROLS;
+}
+
+void vst3_show(struct vst3 *face)
+{
+    for (int c = 0; c < N_CONTROLS; c++) atomic_store(&face->shown[c], (double)core_get(face->core, c));
+}
+
+/* ---- texts -------------------------------------------------------------------------------------- */
+
+/* Ours have no character above U+07FF. */
+void vst3_text(const char *text, int16_t *to, size_t cap)
+{
+    size_t n = 0;
+    for (const unsigned char *at = (const unsigned char *)text; *at && n + 1 < cap; at++)
+        to[n++] = (int16_t)(*at >= 0xc0 && at[1] ? (at++, (at[-1] & 0x1f) << 6 | (*at & 0x3f)) : *at);
+    to[n] = 0;
+}
+
+/* A character above U+07FF becomes '?': no value has one. */
+static void from_utf16(const int16_t *text, char *to, size_t cap)
+{
+    size_t n = 0;
+    for (; *text && n + 2 < cap; text++) {
+        unsigned c = (uint16_t)*text;
+        if (c >= 0x80 && c < 0x800) to[n++] = (char)(0xc0 | c >> 6);
+        to[n++] = (char)(c < 0x80 ? c : c < 0x800 ? 0x80 | (c & 0x3f) : '?');
+    }
+    to[n] = '\0';
+}
+
+/* ---- the controller ----------------------------------------------------------------------------- */
+
+static struct vst3 *of(void *self)
+{
+    return VST3_OF(self, controller);
+}
+
+static v3_result V3_API query(void *self, const v3_tuid iid, void **to)
+{
+    return vst3_query(of(self), iid, to);
+}
+
+static uint32_t V3_API ref(void *self)
+{
+    return vst3_ref(of(self));
+}
+
+static uint32_t V3_API unref(void *self)
+{
+    return vst3_unref(of(self));
+}
+
+static v3_result V3_API initialize(void *self, struct v3_funknown **context)
+{
+    (void)self, (void)context;
+    return V3_OK;
+}
+
+static v3_result V3_API terminate(void *self)
+{
+    (void)self;
+    return V3_OK;
+}
+
+static bool is_preset(const struct vst3 *face, v3_param_id id)
+{
+    return id == VST3_PRESET && vst3_n_presets(face) > 0;
+}
+
+static double preset_share(const struct vst3 *face, double choice)
+{
+    double n = vst3_n_presets(face);
+    return choice >= 0 ? fmin(choice, n) / n : 0; /* NaN too */
+}
+
+/* The component has its state already, and the controller has none of its own. */
+static v3_result V3_API set_component_state(void *self, struct v3_bstream **stream)
+{
+    (void)self, (void)stream;
+    return V3_OK;
+}
+
+static v3_result V3_API no_state(void *self, struct v3_bstream **stream)
+{
+    (void)self, (void)stream;
+    return V3_NOT_IMPLEMENTED;
+}
+
+static int32_t V3_API count(void *self)
+{
+    int32_t n = 0;
+    for (int c = 0; c < N_CONTROLS; c++) n += variant_has_setting(core_variant(of(self)->core), c);
+    return n + is_preset(of(self), VST3_PRESET);
+}
+
+static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info *info)
+{
+    const struct variant *variant = core_variant(of(self)->core);
+    int control = 0;
+    while (control < N_CONTROLS && (!variant_has_setting(variant, control) || index-- > 0)) control++;
+    if (index < -1 || !info) return V3_INVALID_ARG;
+    if (control == N_CONTROLS && index == 0 && is_preset(of(self), VST3_PRESET)) { /* behind the controls */
+        *info = (struct v3_param_info){.param_id = VST3_PRESET,
+                                       .step_count = vst3_n_presets(of(self)),
+                                       .default_normalised_value = preset_share(of(self), vst3_preset_now(of(self))),
+                                       .flags = V3_PARAM_IS_LIST};
+        vst3_text("Preset", info->title, 128);
+        vst3_text("Preset", info->short_title, 128);
+        return V3_OK;
+    }
+    if (control == N_CONTROLS) return V3_INVALID_ARG;
+    const struct control_spec *c = &controls[control];
+    const char *name = control == ENABLED ? "Bypass" : c->name;
+    *info = (struct v3_param_info){.param_id = control_id(control),
+                                   .step_count = n_steps(control),
+                                   .default_normalised_value = vst3_to_normalised(control, (double)c->initial),
+                                   .flags = (c->flags & CONTROL_EXPENSIVE ? 0 : V3_PARAM_CAN_AUTOMATE) |
+                                            (c->kind == CONTROL_CHOICE ? V3_PARAM_IS_LIST : 0) |
+                                            (control == ENABLED ? V3_PARAM_IS_BYPASS : 0)};
+    vst3_text(name, info->title, 128);
+    vst3_text(name, info->short_title, 128);
+    vst3_text(control_unit(control), info->units, 128);
+    return V3_OK;
+}
+
+/* The host writes the unit behind it. */
+static v3_result V3_API get_text(void *self, v3_param_id id, double normalised, v3_str_128 to)
+{
+    char text[64];
+    int control = vst3_find(of(self), id);
+    if (is_preset(of(self), id) && to)
+        return vst3_text(vst3_preset_text(of(self), vst3_preset_choice(of(self), normalised)), to, 128), V3_OK;
+    if (control == N_CONTROLS || !to) return V3_INVALID_ARG;
+    control_text(control, to_plain(control, normalised), text, sizeof text);
+    size_t length = strlen(text) - strlen(control_unit(control));
+    if (length < strlen(text)) text[length - (text[length - 1] == ' ')] = '\0';
+    vst3_text(text, to, 128);
+    return V3_OK;
+}
+
+static v3_result V3_API read_text(void *self, v3_param_id id, int16_t *input, double *normalised)
+{
+    char text[128];
+    double plain;
+    int control = vst3_find(of(self), id);
+    bool is_list = is_preset(of(self), id);
+    if ((control == N_CONTROLS && !is_list) || !input || !normalised) return V3_INVALID_ARG;
+    from_utf16(input, text, sizeof text);
+    if (is_list) {
+        int choice = vst3_preset_read(of(self), text);
+        if (choice >= 0) *normalised = preset_share(of(self), choice);
+        return choice >= 0 ? V3_OK : V3_FALSE;
+    }
+    if (!control_read(control, text, &plain)) return V3_FALSE;
+    *normalised = from_plain(control, plain);
+    return V3_OK;
+}
+
+static double V3_API normalised_to_plain(void *self, v3_param_id id, double normalised)
+{
+    int control = vst3_find(of(self), id);
+    if (is_preset(of(self), id)) return vst3_preset_choice(of(self), normalised);
+    return control < N_CONTROLS ? to_plain(control, normalised) : 0;
+}
+
+static double V3_API plain_to_normalised(void *self, v3_param_id id, double plain)
+{
+    int control = vst3_find(of(self), id);
+    if (is_preset(of(self), id)) return preset_share(of(self), plain);
+    return control < N_CONTROLS ? from_plain(control, plain) : 0;
+}
+
+static double V3_API get_value(void *self, v3_param_id id)
+{
+    int control = vst3_find(of(self), id);
+    if (is_preset(of(self), id)) return preset_share(of(self), vst3_preset_now(of(self)));
+    return control < N_CONTROLS ? vst3_to_normalised(control, atomic_load(&of(self)->shown[control])) : 0;
+}
+
+/* While active, the core gets the value by the next block's queue. */
+static v3_result V3_API set_value(void *self, v3_param_id id, double normalised)
+{
+    struct vst3 *face = of(self);
+    int control = vst3_find(face, id);
+    if (is_preset(face, id)) return vst3_preset_load(face, vst3_preset_choice(face, normalised)), V3_OK;
+    if (control == N_CONTROLS) return V3_INVALID_ARG;
+    atomic_store(&face->shown[control], vst3_from_normalised(control, normalised));
+    if (!atomic_load(&face->is_active)) core_set(face->core, control, vst3_from_normalised(control, normalised));
+    return V3_OK;
+}
+
+static v3_result V3_API set_handler(void *self, struct v3_component_handler **handler)
+{
+    struct vst3 *face = of(self);
+    if (handler) (*handler)->ref(handler);
+    if (face->handler) (*face->handler)->unref(face->handler);
+    face->handler = handler;
+    return V3_OK;
+}
+
+static struct v3_plugin_view **V3_API create_view(void *self, const char *name)
+{
+    (void)self, (void)name;
+    return NULL;
+}
+
+const struct v3_edit_controller vst3_controller = {.query_interface = query,
+                                                   .ref = ref,
+                                                   .unref = unref,
+                                                   .initialize = initialize,
+                                                   .terminate = terminate,
+                                                   .set_component_state = set_component_state,
+                                                   .set_state = no_state,
+                                                   .get_state = no_state,
+                                                   .get_parameter_count = count,
+                                                   .get_parameter_info = get_info,
+                                                   .get_parameter_string_for_value = get_text,
+                                                   .get_parameter_value_for_string = read_text,
+                                                   .normalised_parameter_to_plain = normalised_to_plain,
+                                                   .plain_parameter_to_normalised = plain_to_normalised,
+                                                   .get_parameter_normalised = get_value,
+                                                   .set_parameter_normalised = set_value,
+                                                   .set_component_handler = set_handler,
+                                                   .create_view = create_view};

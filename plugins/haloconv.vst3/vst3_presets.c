@@ -1,0 +1,79 @@
+/* vst3_presets - the presets as a parameter, a list: VST3 has no other way to a mask without a window. Its first choice is
+ * a mask that is none of them. It is loaded by the host's window, never by automation. Main thread.
+ */
+#include "vst3_face.h"
+
+#include <math.h>
+#include <string.h>
+#include <strings.h>
+
+static const char own[] = "Own mask";
+
+/* Returns choice n of the list, NULL: `own`, or there are fewer. */
+static const struct plugin_preset *preset_at(const struct vst3 *face, int n)
+{
+    for (const struct plugin_preset *p = plugin_presets; p < plugin_presets + N_PRESETS; p++)
+        if (preset_fits(p, core_variant(face->core)) && --n == 0) return p;
+    return NULL;
+}
+
+int vst3_n_presets(const struct vst3 *face)
+{
+    int n = 0;
+    while (preset_at(face, n + 1)) n++;
+    return n;
+}
+
+int vst3_preset_choice(const struct vst3 *face, double normalised)
+{
+    int n = vst3_n_presets(face);
+    return normalised >= 0 ? (int)fmin(floor(fmin(normalised, 1) * (n + 1)), n) : 0; /* NaN too */
+}
+
+/* The preset that was chosen, while its mask is loaded or plays; else the preset of the session's mask, and of several
+ * the one with these gains. */
+int vst3_preset_now(const struct vst3 *face)
+{
+    char now[CORE_PATH_BYTES], path[CORE_PATH_BYTES];
+    const struct plugin_preset *p = preset_at(face, face->preset);
+    int found = 0;
+    core_get_mask(face->core, now);
+    if (p) {
+        core_shipped_path(face->core, p->file, path);
+        if (strcmp(now, path) == 0 || strcmp(now, face->former_mask) == 0) return face->preset;
+    }
+    for (int n = 1; (p = preset_at(face, n)); n++) {
+        core_shipped_path(face->core, p->file, path);
+        if (strcmp(now, path) != 0) continue;
+        bool is_same = core_get(face->core, DRY) == p->dry_db && core_get(face->core, WET) == p->wet_db &&
+                       core_get(face->core, PREDELAY) == p->predelay_ms;
+        if (is_same) return n;
+        if (found == 0) found = n;
+    }
+    return found;
+}
+
+/* A host that sets every parameter anew after a state must not change it: the preset that plays is not loaded. */
+void vst3_preset_load(struct vst3 *face, int choice)
+{
+    const struct plugin_preset *preset = preset_at(face, choice);
+    if (!preset || choice == vst3_preset_now(face)) return;
+    core_get_mask(face->core, face->former_mask);
+    face->preset = choice;
+    core_load_preset(face->core, preset);
+    vst3_show(face);
+    if (face->handler) (*face->handler)->restart_component(face->handler, V3_RESTART_PARAM_VALUES_CHANGED);
+}
+
+const char *vst3_preset_text(const struct vst3 *face, int choice)
+{
+    const struct plugin_preset *preset = preset_at(face, choice);
+    return preset ? preset->label : own;
+}
+
+int vst3_preset_read(const struct vst3 *face, const char *text)
+{
+    int n = vst3_n_presets(face);
+    while (n >= 0 && strcasecmp(vst3_preset_text(face, n), text) != 0) n--;
+    return n;
+}

@@ -1,0 +1,140 @@
+/* vst3_process - a block of VST3's: it is cut at the points of the parameters' queues, and on the lines between them,
+ * and buffers of 64 bits are converted in pieces.
+ */
+#include "vst3_face.h"
+
+enum { RAMP_STEP = 64 }; /* max. frames between two values on a line */
+
+/* The queue of a control, which stands on the line between two of its points. */
+struct line {
+    struct v3_param_value_queue **queue;
+    int control;
+    int32_t next, n;   /* point after this line; number of points */
+    int64_t from, to;  /* frames; `to` is ENDED after the last point */
+    double start, end; /* normalised values at these */
+};
+static const int64_t ENDED = INT64_MAX;
+
+/* ---- queues ------------------------------------------------------------------------------------- */
+
+static void next_line(struct line *l)
+{
+    l->from = l->to;
+    l->start = l->end;
+    while (l->next < l->n) {
+        int32_t frame = 0;
+        if ((*l->queue)->get_point(l->queue, l->next++, &frame, &l->end) != V3_OK) continue;
+        l->to = frame > l->from ? frame : l->from;
+        return;
+    }
+    l->to = ENDED;
+}
+
+/* Finds the queues of this plugin's controls, each control once. Returns their number. */
+static int open_lines(struct vst3 *face, struct v3_param_changes **changes, struct line lines[N_CONTROLS])
+{
+    int n = 0, n_queues = changes ? (*changes)->get_param_count(changes) : 0;
+    bool is_open[N_CONTROLS] = {false};
+    for (int i = 0; i < n_queues; i++) {
+        struct v3_param_value_queue **queue = (*changes)->get_param_data(changes, i);
+        int control = queue ? vst3_find(face, (*queue)->get_param_id(queue)) : N_CONTROLS;
+        if (control == N_CONTROLS || is_open[control]) continue;
+        is_open[control] = true;
+        lines[n] = (struct line){.queue = queue,
+                                 .control = control,
+                                 .n = (*queue)->get_point_count(queue),
+                                 .end = vst3_to_normalised(control, (double)core_get(face->core, control))};
+        next_line(&lines[n++]);
+    }
+    return n;
+}
+
+/* Sets the control to its value at a frame. */
+static void follow(struct core *core, struct line *l, int64_t frame)
+{
+    while (l->to <= frame) next_line(l);
+    double x = l->start;
+    if (l->to != ENDED && controls[l->control].kind < CONTROL_INTEGER)
+        x += (l->end - l->start) * (double)(frame - l->from) / (double)(l->to - l->from);
+    core_set(core, l->control, vst3_from_normalised(l->control, x));
+}
+
+/* Returns the frame, at most n, up to which no control changes after frame `at`. */
+static int64_t cut(const struct line *lines, int n_lines, int64_t at, int64_t n)
+{
+    for (const struct line *l = lines; l < lines + n_lines; l++) {
+        bool is_ramp = l->to != ENDED && l->start != l->end && controls[l->control].kind < CONTROL_INTEGER;
+        int64_t end = is_ramp && l->to - at > RAMP_STEP ? at + RAMP_STEP : l->to;
+        if (end < n) n = end;
+    }
+    return n;
+}
+
+/* ---- samples ------------------------------------------------------------------------------------ */
+
+/* Are the channels there? */
+static bool is_complete(const struct v3_audio_bus_buffers *buses, int32_t n_buses, int n_channels)
+{
+    if (!buses || n_buses != 1 || buses->num_channels != n_channels || !buses->channel_buffers_32) return false;
+    for (int ch = 0; ch < n_channels; ch++)
+        if (!buses->channel_buffers_32[ch]) return false;
+    return true;
+}
+
+/* At most PIECE frames of 64 bits. The output may be the input. */
+static void play_doubles(struct vst3 *face, const struct v3_process_data *d, int64_t at, int n)
+{
+    const struct variant *v = core_variant(face->core);
+    const float *from[MAX_CHANNELS];
+    float *to[MAX_CHANNELS];
+    for (int ch = 0; ch < v->n_in; ch++) {
+        for (int i = 0; i < n; i++) face->pieces[ch][i] = (float)d->inputs->channel_buffers_64[ch][at + i];
+        from[ch] = face->pieces[ch];
+    }
+    for (int ch = 0; ch < v->n_out; ch++) to[ch] = face->pieces[v->n_in + ch];
+    core_process(face->core, from, to, n);
+    for (int ch = 0; ch < v->n_out; ch++)
+        for (int i = 0; i < n; i++) d->outputs->channel_buffers_64[ch][at + i] = (double)to[ch][i];
+}
+
+static void play(struct vst3 *face, const struct v3_process_data *d, int64_t at, int64_t end)
+{
+    const struct variant *v = core_variant(face->core);
+    const float *from[MAX_CHANNELS];
+    float *to[MAX_CHANNELS];
+    if (d->symbolic_sample_size == V3_SAMPLE_64) {
+        for (; at < end; at += PIECE) play_doubles(face, d, at, end - at < PIECE ? (int)(end - at) : PIECE);
+        return;
+    }
+    for (int ch = 0; ch < v->n_in; ch++) from[ch] = d->inputs->channel_buffers_32[ch] + at;
+    for (int ch = 0; ch < v->n_out; ch++) to[ch] = d->outputs->channel_buffers_32[ch] + at;
+    core_process(face->core, from, to, (int)(end - at));
+}
+
+v3_result V3_API vst3_process(void *self, struct v3_process_data *d)
+{
+    struct vst3 *face = VST3_OF(self, processor);
+    const struct variant *v = core_variant(face->core);
+    struct line lines[N_CONTROLS];
+    if (!d || !atomic_load(&face->is_active)) return V3_NOT_INITIALIZED;
+    bool is_whole =
+        d->nframes <= 0 ||
+        ((d->symbolic_sample_size == V3_SAMPLE_32 || d->symbolic_sample_size == V3_SAMPLE_64) &&
+         is_complete(d->inputs, d->num_input_buses, v->n_in) && is_complete(d->outputs, d->num_output_buses, v->n_out));
+    int64_t n = is_whole && d->nframes > 0 ? d->nframes : 0;
+    bool was_quiet = core_is_quiet(face->core);
+    int n_lines = open_lines(face, d->input_params, lines);
+    core_set_offline(face->core, d->process_mode == V3_OFFLINE || face->setup.process_mode == V3_OFFLINE);
+    for (int64_t at = 0, end; at < n; at = end) {
+        for (int i = 0; i < n_lines; i++) follow(face->core, &lines[i], at);
+        end = cut(lines, n_lines, at, n);
+        play(face, d, at, end);
+    }
+    for (int i = 0; i < n_lines; i++) follow(face->core, &lines[i], ENDED - 1); /* the last point holds */
+    if (!is_whole) return V3_INVALID_ARG;
+    if (n == 0)
+        core_process(face->core, NULL, NULL, 0);
+    else
+        d->outputs->channel_silence_bitset = was_quiet && core_is_quiet(face->core) ? UINT64_MAX >> (64 - v->n_out) : 0;
+    return V3_OK;
+}

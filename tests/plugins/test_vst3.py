@@ -1,0 +1,20 @@
+"""The VST3 bundle as a file; vst3_test.c has the plugins in a host."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+from conftest import BUILD
+
+PLUGIN = BUILD / f"haloconv.vst3/Contents/{os.uname().machine}-linux/haloconv.so"
+
+pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="built without the VST3 plugins")
+
+
+def test_exports_its_entries_alone():
+    if not shutil.which("nm"):
+        pytest.skip("no nm")
+    said = subprocess.run(["nm", "-D", "--defined-only", PLUGIN], stdout=subprocess.PIPE, text=True, check=True).stdout
+    names = sorted(line.split()[-1] for line in said.splitlines())
+    assert names == ["GetPluginFactory", "ModuleEntry", "ModuleExit"], said

@@ -59,8 +59,9 @@ static void load(void *data, const char *path)
 
 void face_answer_window(struct face *f)
 {
-    if (f->is_mask_chosen) mark_dirty(f);
-    f->is_mask_chosen = false;
+    if (!f->is_mask_chosen) return;
+    mark_dirty(f);
+    f->is_mask_chosen = core_has_work(f->core); /* an earlier mask may have been loaded */
 }
 
 static void state(void *data, struct window_state *to)

@@ -164,41 +164,50 @@ static double scale_of(LV2_URID_Map *map, const LV2_Options_Option *option)
     return 0;
 }
 
+static const struct variant *variant_of(const char *plugin_uri)
+{
+    size_t length = strlen(PLUGIN_URI);
+    for (const struct variant *v = variants; v < variants + N_VARIANTS; v++)
+        if (strncmp(plugin_uri, PLUGIN_URI, length) == 0 && strcmp(plugin_uri + length, v->symbol) == 0) return v;
+    return NULL;
+}
+
+static bool open_window(struct ui *ui, const LV2_Feature *const *features, double scale, char *why, size_t cap)
+{
+    const LV2UI_Resize *host = lv2_features_data(features, LV2_UI__resize);
+    int width, height;
+    window_default_size(&ui->content.model, scale, &width, &height);
+    if (host) host->ui_resize(host->handle, width, height);
+    const struct window_config config = {(uintptr_t)lv2_features_data(features, LV2_UI__parent), scale, width, height};
+    return (ui->window = window_open(&ui->content.model, &config, why, cap));
+}
+
 static LV2UI_Handle instantiate(const LV2UI_Descriptor *descriptor, const char *plugin_uri, const char *bundle,
                                 LV2UI_Write_Function write, LV2UI_Controller host, LV2UI_Widget *widget,
                                 const LV2_Feature *const *features)
 {
     static const struct plugin_window_face calls = {get, begin, set, end, load, state};
     (void)descriptor;
-    LV2_URID_Map *map = lv2_features_data(features, LV2_URID__map);
-    const LV2_Extension_Data_Feature *data = lv2_features_data(features, LV2_DATA_ACCESS_URI);
-    const LV2UI_Resize *host_resize = lv2_features_data(features, LV2_UI__resize);
     char folder[CORE_PATH_BYTES], why[400] = "this is not a plugin of haloconv, or the host has no URIDs";
     size_t length = strlen(bundle);
-    const struct variant *v = variants;
-    while (v < variants + N_VARIANTS && (strncmp(plugin_uri, PLUGIN_URI, strlen(PLUGIN_URI)) != 0 ||
-                                         strcmp(plugin_uri + strlen(PLUGIN_URI), v->symbol) != 0))
-        v++;
-    struct ui *ui = v < variants + N_VARIANTS && map ? calloc(1, sizeof *ui) : NULL;
+    const struct variant *variant = variant_of(plugin_uri);
+    LV2_URID_Map *map = lv2_features_data(features, LV2_URID__map);
+    struct ui *ui = variant && map ? calloc(1, sizeof *ui) : NULL;
     if (ui) {
-        ui->variant = v;
+        ui->variant = variant;
         ui->write = write, ui->host = host;
         ui->touch = lv2_features_data(features, LV2_UI__touch);
-        uris_map(&ui->uris, map, plugin_uri, variant_file_uri(v));
+        uris_map(&ui->uris, map, plugin_uri, variant_file_uri(variant));
         lv2_atom_forge_init(&ui->forge, map);
+        const LV2_Extension_Data_Feature *access = lv2_features_data(features, LV2_DATA_ACCESS_URI);
         ui->instance = lv2_features_data(features, LV2_INSTANCE_ACCESS_URI);
-        if (ui->instance && data) ui->meters = data->data_access(METERS_URI);
+        if (ui->instance && access) ui->meters = access->data_access(METERS_URI);
         for (int c = 0; c < N_CONTROLS; c++) ui->values[c] = controls[c].initial;
         snprintf(folder, sizeof folder, "%s%s", bundle, length && bundle[length - 1] == '/' ? "" : "/");
-        plugin_window_init(&ui->content, v, folder, &calls, ui);
-        const struct window_config config = {.parent = (uintptr_t)lv2_features_data(features, LV2_UI__parent),
-                                             .scale = scale_of(map, lv2_features_data(features, LV2_OPTIONS__options))};
-        int width, height;
-        window_default_size(&ui->content.model, config.scale, &width, &height);
-        if (host_resize) host_resize->ui_resize(host_resize->handle, width, height);
-        ui->window = window_open(&ui->content.model, &config, why, sizeof why);
+        plugin_window_init(&ui->content, variant, folder, &calls, ui);
     }
-    if (!ui || !ui->window) {
+    double scale = ui ? scale_of(map, lv2_features_data(features, LV2_OPTIONS__options)) : 0;
+    if (!ui || !open_window(ui, features, scale, why, sizeof why)) {
         fprintf(stderr, "haloconv: %s\n", why);
         free(ui);
         return NULL;

@@ -8,6 +8,7 @@
 #include <X11/extensions/XTest.h>
 #include <clap/ext/gui.h>
 #include <dirent.h>
+#include <fontconfig/fontconfig.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,5 +314,7 @@ int main(void)
     XSetErrorHandler(ignore_error); /* of a host whose frame is gone */
     const int result = check_main("clap_gui", tests, sizeof tests / sizeof *tests);
     server_end(server);
+    cairo_debug_reset_static_data(); /* fonts that Cairo and fontconfig keep are not leaks */
+    FcFini();
     return result;
 }

@@ -11,8 +11,8 @@
  * model must stay valid until window_close.
  *
  * Input
- *   mouse   a knob is dragged (with Shift: a tenth), turned by the wheel, set to its initial value by a double click, and
- *           typed after a click on its value; a double click on a response loads it; a file can be dropped
+ *   mouse   a knob is dragged (with Shift: a tenth), turned by the wheel, set to its initial value by a double click,
+ *           and typed after a click on its value; a double click on a response loads it; a file can be dropped
  *   keys    Tab: next part; arrows, Page Up, Page Down, Home, End; Delete: initial value; Enter: types a value, loads a
  *           response, presses a button; Backspace: the folder above; Escape: ends typing; Ctrl+V: loads a copied file
  *

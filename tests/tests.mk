@@ -238,6 +238,7 @@ $(BUILD)/libhost.a: $(filter-out %/main.o,$(HOST_OBJS))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 $(BUILD)/tests/fuzz_manifest: FUZZ_WRAP = glob
+$(BUILD)/tests/fuzz_uri: $(BUILD)/plugins/window/uri.o
 $(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error

@@ -1,10 +1,9 @@
 #include "drop.h"
+#include "uri.h"
 
 #include <X11/Xatom.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { VERSION = 5, MAX_TYPES = 256, MAX_TEXT = 1 << 18 /* units of 4 bytes */ };
 
@@ -84,29 +83,6 @@ static bool offers_files(struct drop *drop, const long *data)
     return found;
 }
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
-/* "file:///a%20b.wav\r\n..." becomes "/a b.wav". The name of a computer before the path is skipped. A text may have the
- * path itself. */
-static bool path_of_uri(const char *text, char *path, size_t cap)
-{
-    size_t n = 0;
-    const bool is_uri = strncasecmp(text, "file:", 5) == 0;
-    if (is_uri) text += 5;
-    if (is_uri && strncmp(text, "//", 2) == 0) text += 2 + strcspn(text + 2, "/\r\n");
-    while (*text && *text != '\r' && *text != '\n' && n + 1 < cap) {
-        const int high = is_uri && text[0] == '%' ? hex(text[1]) : -1, low = high >= 0 ? hex(text[2]) : -1;
-        path[n++] = (char)(low >= 0 ? 16 * high + low : *text);
-        if (path[n - 1] == '\0') return false;
-        text += low >= 0 ? 3 : 1;
-    }
-    path[n] = '\0';
-    return n > 0 && path[0] == '/' && (!*text || *text == '\r' || *text == '\n');
-}
-
 /* Reads the first file of a list, which the owner of a selection has written. */
 static void read_list(struct drop *drop, Atom property, char *path, size_t cap)
 {
@@ -118,12 +94,8 @@ static void read_list(struct drop *drop, Atom property, char *path, size_t cap)
     if (property != None &&
         XGetWindowProperty(drop->display, drop->window, property, 0, MAX_TEXT, True, AnyPropertyType, &type, &format,
                            &n, &rest, &text) == Success &&
-        format == 8)
-        for (const char *line = (const char *)text; *line; line += strcspn(line, "\n"), line += *line == '\n')
-            if (line[0] != '#') { /* a comment */
-                if (!path_of_uri(line, path, cap)) path[0] = '\0';
-                break;
-            }
+        format == 8 && !uri_path((const char *)text, path, cap))
+        path[0] = '\0';
     if (text) XFree(text); /* Xlib has put a 0 behind it */
 }
 

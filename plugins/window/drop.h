@@ -20,8 +20,8 @@ void drop_close(struct drop *drop);                      /* NULL is allowed */
 /* Asks for the clipboard: a file, or a text with its path. */
 void drop_paste(struct drop *drop);
 
-/* Handles an event of the connection, which may be of another kind. true: something was dropped or pasted; path[cap] has
- * the first file, "": it is not a file of this computer. */
+/* Handles an event of the connection, which may be of another kind. true: something was dropped or pasted; path[cap]
+ * has the first file, "": it is not a file of this computer. */
 bool drop_take(struct drop *drop, XEvent *event, char *path, size_t cap);
 bool drop_is_over(const struct drop *drop);              /* a file is dragged above the window */
 

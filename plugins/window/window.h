@@ -10,6 +10,12 @@
  * It knows no plugin standard and no core: a struct window_model has the tables and the callbacks of the plugin. The
  * model must stay valid until window_close.
  *
+ * Input
+ *   mouse   a knob is dragged (with Shift: a tenth), turned by the wheel, set to its initial value by a double click,
+ *           and typed after a click on its value; a double click on a response loads it; a file can be dropped
+ *   keys    Tab: next part; arrows, Page Up, Page Down, Home, End; Delete: initial value; Enter: types a value, loads a
+ *           response, presses a button; Backspace: the folder above; Escape: ends typing; Ctrl+V: loads a copied file
+ *
  * Threads
  *   One thread of the host makes all calls, and the model's callbacks run inside them. The window has a thread of its
  *   own that lists folders and reads responses for previews; it calls nothing of the model. No call of this header

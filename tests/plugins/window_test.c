@@ -1039,6 +1039,7 @@ static long drop(struct host *h, const char *type, const char *uris)
     check(h->w->is_drop_target == accepts, "the frame for a drop: %d", h->w->is_drop_target);
     if (!accepts) {
         send(h, source, "XdndLeave", 0, 0, 0);
+        settle(h);
         return 0;
     }
     send(h, source, "XdndDrop", 0, CurrentTime, 0);

@@ -60,6 +60,12 @@ static const char built_with[] = ""
 #ifdef HC_WITH_LV2
                                  " lv2"
 #endif
+#ifdef HC_WITH_CLAP
+                                 " clap"
+#endif
+#ifdef HC_WITH_VST3
+                                 " vst3"
+#endif
 #ifdef HC_WITH_MPI
                                  " mpi"
 #endif

@@ -34,8 +34,6 @@ struct core {
     atomic_uint longest;      /* frames of the longest response of the mask */
     atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
     atomic_bool is_requested; /* a mask was requested since the last core_work */
-    _Atomic float in_peak, out_peak;
-    atomic_int peaks_left; /* frames for which the peaks are still measured */
 
     /* audio */
     int backend;        /* last value of the control */
@@ -86,9 +84,8 @@ void core_get_status(struct core *c, char playing[CORE_PATH_BYTES], char status[
 
 void core_get_meters(struct core *c, struct core_meters *meters)
 {
-    atomic_store(&c->peaks_left, c->rate);
-    meters->in_peak = atomic_exchange(&c->in_peak, 0);
-    meters->out_peak = atomic_exchange(&c->out_peak, 0);
+    meters->in_peak = meters->out_peak = 0; /* without `live` they stay so */
+    hc_live_take_peaks(c->live, &meters->in_peak, &meters->out_peak);
     pthread_mutex_lock(&c->lock);
     memcpy(meters->engine, c->engine, sizeof c->engine);
     pthread_mutex_unlock(&c->lock);
@@ -333,13 +330,6 @@ static bool is_silence(const float *x, int n)
     return true;
 }
 
-static float peak_of(float peak, const float *const *x, int n_channels, int n)
-{
-    for (int ch = 0; ch < n_channels; ch++)
-        for (int i = 0; i < n; i++) peak = fabsf(x[ch][i]) > peak ? fabsf(x[ch][i]) : peak;
-    return peak;
-}
-
 /* Sets the meters, and counts the frames of silent input. */
 static void read_meters(struct core *c, bool was_silent, int n)
 {
@@ -371,13 +361,7 @@ void core_process(struct core *c, const float *const *in, float *const *out, int
     if (n > 0) {
         bool is_silent = true; /* before the call, which may replace the input by the output */
         for (int ch = 0; ch < c->variant->n_in; ch++) is_silent = is_silent && is_silence(in[ch], n);
-        bool has_peaks = atomic_load(&c->peaks_left) > 0;
-        if (has_peaks) c->in_peak = peak_of(c->in_peak, in, c->variant->n_in, n);
         hc_live_process(c->live, in, out, n);
-        if (has_peaks) {
-            c->out_peak = peak_of(c->out_peak, (const float *const *)out, c->variant->n_out, n);
-            atomic_fetch_sub(&c->peaks_left, n);
-        }
         read_meters(c, is_silent, n);
     }
 }

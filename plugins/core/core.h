@@ -124,7 +124,7 @@ struct core_meters {
     float in_peak, out_peak; /* largest magnitudes of all channels since the last call                              */
 };
 
-/* Fills in *meters. The peaks are measured for a second after each call. Waits as core_get_status does. [setup] */
+/* Fills in *meters; NaN and Inf are not peaks. Waits as core_get_status does. [setup] */
 void core_get_meters(struct core *core, struct core_meters *meters);
 
 /* Copies the path of the mask that plays after the last load, and the result of the load: "ok", or what is wrong,

@@ -55,15 +55,22 @@ struct core {
 
     pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
     char restored[CORE_PATH_BYTES]; /* a mask for the state that is not loaded yet or cannot be read; "" = none */
+    unsigned n_restored;            /* how often `restored` was set */
+    unsigned n_requested;           /* n_restored when `restored` was last requested */
     char playing[CORE_PATH_BYTES];  /* core_get_status */
     char status[CORE_STATUS_BYTES];
     char engine[96]; /* core_get_meters */
 };
 
-static void set_restored(struct core *c, const char *path)
+static void set_restored(struct core *c, const char *path, bool requests)
 {
     pthread_mutex_lock(&c->lock);
     snprintf(c->restored, sizeof c->restored, "%s", path);
+    c->n_restored++;
+    if (requests) {
+        hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = c->restored});
+        c->n_requested = c->n_restored;
+    }
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -127,13 +134,15 @@ bool core_work(struct core *c)
     pthread_mutex_lock(&c->working);
     bool is_requested = atomic_exchange(&c->is_requested, false);
     c->report[0] = '\0';
+    pthread_mutex_lock(&c->lock);
+    unsigned n_requested = c->n_requested;
+    pthread_mutex_unlock(&c->lock);
     bool is_first = hc_live_mask(c->live, playing, sizeof playing) == 0;
     int error = hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
     hc_live_get_stats(c->live, &stats);
     bool is_loaded = stats.masks != c->n_masks || (is_first && playing[0]), was_lost = atomic_load(&c->is_lost);
     c->n_masks = stats.masks;
-    if (is_loaded && !hc_live_has_work(c->live)) set_restored(c, "");
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
     atomic_store(&c->is_lost, is_lost);
     if (is_lost && error) c->host.log(c->host.data, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
@@ -144,6 +153,7 @@ bool core_work(struct core *c)
                  c->report[0] ? c->report : "ok");
     pthread_mutex_lock(&c->lock);
     memcpy(c->playing, playing, sizeof c->playing);
+    if (is_loaded && n_requested == c->n_restored) c->restored[0] = '\0'; /* a mask that came since then stays */
     if (status[0]) memcpy(c->status, status, sizeof c->status);
     if (info.device[0])
         snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);
@@ -155,8 +165,7 @@ bool core_work(struct core *c)
 
 void core_load_now(struct core *c, const char *path)
 {
-    set_restored(c, path);
-    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path});
+    set_restored(c, path, true);
     core_work(c);
 }
 
@@ -235,10 +244,12 @@ bool core_request_mask(struct core *c, const char *path, size_t length)
 
 bool core_restore_mask(struct core *c, const char *path)
 {
-    set_restored(c, path);
-    if (c->is_active) return core_request_mask(c, path, strlen(path));
-    c->must_load = true;
-    return false;
+    bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
+    set_restored(c, path, requests);
+    if (!requests) return c->must_load = true, false;
+    atomic_store(&c->is_requested, true);
+    wake_loader(c);
+    return true;
 }
 
 bool core_choose_mask(struct core *c, const char *path)
@@ -449,7 +460,7 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     c->backend = BACKEND_AUTO;
     c->direction[0] = NAN;
     pthread_mutex_unlock(&c->working);
-    set_restored(c, path);
+    set_restored(c, path, false);
     return c->must_load = true;
 }
 

@@ -265,14 +265,60 @@ static void without_a_timer_or_a_display_there_is_a_plugin_without_window(const 
 
 static void log_nothing(void *data, int level, const char *text) {}
 
+/* A core without a host, with a worker that is core_work. */
+static struct core *open_core(enum core_worker worker, char folder[CORE_PATH_BYTES])
+{
+    char why[400];
+    core_find_folder(clap_file(), folder);
+    struct core *core = core_new(&variants[2], folder, &(struct core_host){NULL, worker, log_nothing, NULL});
+    check(core && core_open(core, RATE, BLOCK, why, sizeof why), "%s", why);
+    return core;
+}
+
+static void check_mask(struct core *core, const char *want)
+{
+    char path[CORE_PATH_BYTES];
+    core_get_mask(core, path);
+    check(strcmp(path, want) == 0, "the state has %s, not %s", path, want);
+}
+
+static void a_load_that_ends_late_leaves_the_mask_of_the_state(const char *backend)
+{
+    char folder[CORE_PATH_BYTES], late[CORE_PATH_BYTES], state[CORE_PATH_BYTES];
+    struct core *core = open_core(CORE_HOST_WORKER, folder);
+    core_shipped_path(core, "room.wav", late);
+    core_shipped_path(core, "plate.wav", state);
+    core_activate(core);
+    core_request_mask(core, late, strlen(late));
+    core_deactivate(core);
+    core_restore_mask(core, state);
+    core_work(core);
+    check_mask(core, state);
+    core_activate(core);
+    check_mask(core, state);
+    core_free(core);
+}
+
+static void a_state_is_loaded_later_without_a_worker(const char *backend)
+{
+    char folder[CORE_PATH_BYTES], state[CORE_PATH_BYTES], playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
+    struct core *core = open_core(CORE_NO_WORKER, folder);
+    core_activate(core);
+    core_shipped_path(core, "plate.wav", state);
+    check(!core_restore_mask(core, state), "a worker loads the mask");
+    core_deactivate(core);
+    check(core_activate(core), "the mask is not loaded");
+    core_get_status(core, playing, status);
+    check(strcmp(playing, state) == 0, "%s plays", playing);
+    core_free(core);
+}
+
 static void peaks_are_the_largest_since_the_last_question(const char *backend)
 {
-    char folder[CORE_PATH_BYTES], why[400];
+    char folder[CORE_PATH_BYTES];
     float x[2][BLOCK] = {{0}}, *io[] = {x[0], x[1]};
     struct core_meters meters;
-    core_find_folder(clap_file(), folder);
-    struct core *core = core_new(&variants[2], folder, &(struct core_host){NULL, CORE_NO_WORKER, log_nothing, NULL});
-    check(core_open(core, RATE, BLOCK, why, sizeof why), "%s", why);
+    struct core *core = open_core(CORE_NO_WORKER, folder);
     core_load_now(core, "/dev/null"); /* it cannot be loaded: the input passes */
     core_activate(core);
     core_get_meters(core, &meters);
@@ -307,6 +353,8 @@ int main(void)
         TEST(opened_and_closed_20_times_it_leaves_nothing, 0),
         TEST(sizes_are_those_of_the_window, 0),
         TEST(without_a_timer_or_a_display_there_is_a_plugin_without_window, 0),
+        TEST(a_load_that_ends_late_leaves_the_mask_of_the_state, 0),
+        TEST(a_state_is_loaded_later_without_a_worker, 0),
         TEST(peaks_are_the_largest_since_the_last_question, 0),
     };
     char display[16];

@@ -329,7 +329,7 @@ static void turn_knobs(struct core *c)
     hc_live_set(c->live, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
     hc_live_set_freewheel(c->live, atomic_load(&c->is_offline) || value(c, FREEWHEEL) > 0.5f);
     int backend = (int)value(c, BACKEND);
-    if (backend == c->backend || c->host.worker == CORE_NO_WORKER) return;
+    if (backend == c->backend || (c->is_active && c->host.worker == CORE_NO_WORKER)) return;
     hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .backend = backends[backend]});
     c->backend = backend;
 }
@@ -483,6 +483,8 @@ bool core_activate(struct core *c)
     if (loads) {
         core_get_mask(c, path);
         core_load_now(c, path);
+    } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {
+        core_work(c);
     }
     c->must_load = false;
     c->is_active = true;

@@ -263,14 +263,19 @@ static void without_a_timer_or_a_display_there_is_a_plugin_without_window(const 
     free(display);
 }
 
-static void log_nothing(void *data, int level, const char *text) {}
+static int n_lines; /* of the log of a core without a host */
+
+static void count_line(void *data, int level, const char *text)
+{
+    n_lines++;
+}
 
 /* A core without a host, with a worker that is core_work. */
 static struct core *open_core(enum core_worker worker, char folder[CORE_PATH_BYTES])
 {
     char why[400];
     core_find_folder(clap_file(), folder);
-    struct core *core = core_new(&variants[2], folder, &(struct core_host){NULL, worker, log_nothing, NULL});
+    struct core *core = core_new(&variants[2], folder, &(struct core_host){NULL, worker, count_line, NULL});
     check(core && core_open(core, RATE, BLOCK, why, sizeof why), "%s", why);
     return core;
 }
@@ -299,7 +304,7 @@ static void a_load_that_ends_late_leaves_the_mask_of_the_state(const char *backe
     core_free(core);
 }
 
-static void a_state_is_loaded_later_without_a_worker(const char *backend)
+static void a_state_and_a_backend_come_later_without_a_worker(const char *backend)
 {
     char folder[CORE_PATH_BYTES], state[CORE_PATH_BYTES], playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
     struct core *core = open_core(CORE_NO_WORKER, folder);
@@ -310,6 +315,11 @@ static void a_state_is_loaded_later_without_a_worker(const char *backend)
     check(core_activate(core), "the mask is not loaded");
     core_get_status(core, playing, status);
     check(strcmp(playing, state) == 0, "%s plays", playing);
+    core_deactivate(core);
+    core_set(core, BACKEND, BACKEND_GPU);
+    n_lines = 0;
+    core_activate(core);
+    check(n_lines > 0 && !core_has_work(core), "the log has no line about the other backend");
     core_free(core);
 }
 
@@ -354,7 +364,7 @@ int main(void)
         TEST(sizes_are_those_of_the_window, 0),
         TEST(without_a_timer_or_a_display_there_is_a_plugin_without_window, 0),
         TEST(a_load_that_ends_late_leaves_the_mask_of_the_state, 0),
-        TEST(a_state_is_loaded_later_without_a_worker, 0),
+        TEST(a_state_and_a_backend_come_later_without_a_worker, 0),
         TEST(peaks_are_the_largest_since_the_last_question, 0),
     };
     char display[16];

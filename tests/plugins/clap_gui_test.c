@@ -234,8 +234,8 @@ static void sizes_are_those_of_the_window(const char *backend)
     check(n == 1 && XGetWindowAttributes(h->display, children[0], &is), "%u windows in the frame", n);
     check(is.width == (int)width + 5 && is.height == (int)height, "%d x %d", is.width, is.height);
     check(h->gui->hide(h->s->plugin), "hide");
-    XGetWindowAttributes(h->display, children[0], &is);
-    check(is.map_state == IsUnmapped, "a hidden window is visible");
+    until(h, XGetWindowAttributes(h->display, children[0], &is), is.map_state == IsUnmapped,
+          "a hidden window is visible");
     XFree(children);
     close_gui(h);
 }

@@ -161,6 +161,28 @@ static void an_inactive_plugin_sends_in_order_when_it_is_flushed(const char *bac
     close_gui(h);
 }
 
+static void a_full_list_of_events_gets_the_rest_later(const char *backend)
+{
+    struct shown *h = open_gui("stereo");
+    const struct rect knob = h->layout.part[part_of(h, GAIN)];
+    point(h, knob, 0, 0);
+    press(h, 1, true);
+    until(h, clap_flush(h->s), h->s->n_sent == 1, "a press does not begin a gesture");
+    point(h, knob, 0, -20);
+    press(h, 1, false);
+    settle(h);
+    h->s->n_refused = 1;
+    clap_flush(h->s);
+    check(h->s->n_refused == 0 && h->s->n_sent == 1, "a full list got %d events", h->s->n_sent);
+    press(h, 4, true), press(h, 4, false); /* the next gesture, before the host knows of the end */
+    settle(h);
+    clap_flush(h->s);
+    check(h->s->n_sent == 3, "the list gets %d events later", h->s->n_sent - 1);
+    check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, GAIN, value_of(h, GAIN));
+    check_sent(h, 2, CLAP_EVENT_PARAM_GESTURE_END, GAIN, 0);
+    close_gui(h);
+}
+
 static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *backend)
 {
     char text[32768];
@@ -359,6 +381,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(a_drag_of_a_knob_is_a_gesture_for_the_host, 0),
         TEST(an_inactive_plugin_sends_in_order_when_it_is_flushed, 0),
+        TEST(a_full_list_of_events_gets_the_rest_later, 0),
         TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
         TEST(opened_and_closed_20_times_it_leaves_nothing, 0),
         TEST(sizes_are_those_of_the_window, 0),

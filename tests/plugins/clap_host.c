@@ -317,6 +317,7 @@ static bool CLAP_ABI try_push(const clap_output_events_t *list, const clap_event
     struct full *f = list->ctx;
     check(f->has_timer, "without a window the plugin sent event %d", event->type);
     const bool is_value = event->type == CLAP_EVENT_PARAM_VALUE;
+    if (f->session.n_refused > 0) return f->session.n_refused--, false;
     const clap_event_param_value_t *value = (const clap_event_param_value_t *)(const void *)event;
     const clap_event_param_gesture_t *gesture = (const clap_event_param_gesture_t *)(const void *)event;
     check(event->size == (is_value ? sizeof *value : sizeof *gesture) && event->time == 0, "an event of %u bytes",

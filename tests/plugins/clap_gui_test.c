@@ -161,6 +161,17 @@ static void an_inactive_plugin_sends_in_order_when_it_is_flushed(const char *bac
     close_gui(h);
 }
 
+static void destroyed_during_a_drag_it_asks_for_no_flush(const char *backend)
+{
+    struct shown *h = open_gui("stereo");
+    point(h, h->layout.part[part_of(h, GAIN)], 0, 0);
+    press(h, 1, true);
+    until(h, clap_flush(h->s), h->s->n_sent == 1, "a press does not begin a gesture");
+    press(h, 1, false);
+    XSync(h->display, False); /* the plugin does not see it */
+    close_gui(h);
+}
+
 static void a_full_list_of_events_gets_the_rest_later(const char *backend)
 {
     struct shown *h = open_gui("stereo");
@@ -381,6 +392,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(a_drag_of_a_knob_is_a_gesture_for_the_host, 0),
         TEST(an_inactive_plugin_sends_in_order_when_it_is_flushed, 0),
+        TEST(destroyed_during_a_drag_it_asks_for_no_flush, 0),
         TEST(a_full_list_of_events_gets_the_rest_later, 0),
         TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
         TEST(opened_and_closed_20_times_it_leaves_nothing, 0),

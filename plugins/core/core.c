@@ -159,8 +159,9 @@ bool core_work(struct core *c)
         snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);
     pthread_mutex_unlock(&c->lock);
     pthread_mutex_unlock(&c->working);
-    if (c->host.changed && (status[0] || is_requested)) c->host.changed(c->host.data);
-    return is_requested;
+    bool is_news = is_requested || status[0];
+    if (is_news && c->host.changed) c->host.changed(c->host.data);
+    return is_news;
 }
 
 void core_load_now(struct core *c, const char *path)

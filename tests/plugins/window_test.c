@@ -392,6 +392,25 @@ static void closed_while_a_knob_is_dragged_it_ends_the_gesture(const char *backe
     host_close(&h);
 }
 
+static void a_drag_ends_before_another_gesture_begins(const char *backend)
+{
+    struct host h = host_open(&model, 1);
+    const struct rect wet = h.w->part[PART_CONTROLS + WET], dry = h.w->part[PART_CONTROLS + DRY];
+    settle(&h);
+    move(&h, wet.x + 40, wet.y + 40);
+    button(&h, 1, true);
+    until(&h, fake.gestures[WET] == 1, "no gesture begins");
+    key(&h, XK_Up, false); /* fake_set checks the number of gestures */
+    settle(&h);
+    check(fake.value[WET] == model.controls[WET].initial, "a key sets a knob that is dragged to %g", fake.value[WET]);
+    input_press(h.w, dry.x + 40, dry.y + 40, 0, 9); /* the release before is lost */
+    check(fake.gestures[WET] == 0 && fake.gestures[DRY] == 1, "%d and %d gestures", fake.gestures[WET],
+          fake.gestures[DRY]);
+    button(&h, 1, false);
+    settle(&h);
+    host_close(&h);
+}
+
 static void the_parent_may_be_destroyed_first(const char *backend)
 {
     for (int idles = 0; idles < 3; idles++) { /* 0: it is closed without another call */
@@ -1172,6 +1191,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(opened_and_closed_100_times_it_leaves_nothing, 0),
         TEST(closed_while_a_knob_is_dragged_it_ends_the_gesture, 0),
+        TEST(a_drag_ends_before_another_gesture_begins, 0),
         TEST(the_parent_may_be_destroyed_first, 0),
         TEST(errors_of_the_host_reach_the_host, 0),
         TEST(a_parent_that_does_not_exist_is_an_error, 0),

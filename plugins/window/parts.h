@@ -116,7 +116,7 @@ void browser_up(struct window *window);
 void browser_select(struct window *window, int row); /* -1: none; the picture shows the mask that plays */
 void browser_activate(struct window *window, int row); /* opens a folder, or loads */
 void browser_load(struct window *window, const char *path);
-bool browser_can_load(const struct window *window); /* is the preview another response than the one that plays? */
+bool browser_can_load(const struct window *window); /* a preset, a response that does not play, or one after an error */
 void browser_take(struct window *window); /* results of the thread; the mask that plays */
 const char *browser_row_name(const struct window *window, int row);
 void browser_row_path(const struct window *window, int row, char path[WINDOW_PATH]); /* "": none */

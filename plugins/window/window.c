@@ -113,7 +113,11 @@ static void refresh_state(struct window *w, double seconds)
     if (meters || now.load != was->load || now.late != was->late || now.lost != was->lost ||
         now.overruns != was->overruns || strcmp(now.backend, was->backend) != 0)
         window_changed(w, PART_METERS);
-    if (strcmp(now.status, was->status) != 0 || strcmp(now.error, was->error) != 0) window_changed(w, PART_STATUS);
+    if (strcmp(now.status, was->status) != 0) window_changed(w, PART_STATUS);
+    if (strcmp(now.error, was->error) != 0) {
+        window_changed(w, PART_STATUS);
+        window_changed(w, PART_LOAD);
+    }
     if (masks_differ(&now, was)) {
         window_changed(w, PART_SIDE_A);
         window_changed(w, PART_SIDE_B);

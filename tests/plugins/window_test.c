@@ -1022,6 +1022,36 @@ static void a_preset_is_chosen_by_a_double_click(const char *backend)
     host_close(&h);
 }
 
+/* Two presets may have the same response, and a file may be back after an error. */
+static void what_plays_can_be_loaded_again_where_that_changes_something(const char *backend)
+{
+    struct window_preset same[] = {{"Plate", NULL}, {"Plate, vocal", NULL}};
+    struct window_model with = model;
+    char path[600];
+    (void)snprintf(path, sizeof path, "%s/Hall.wav", folder);
+    same[0].path = same[1].path = path;
+    with.n_presets = 2, with.presets = same;
+    struct host h = host_open(&with, 1);
+    (void)snprintf(fake.state.mask[0], WINDOW_PATH, "%s", path);
+    click_row(&h, "Plate, vocal", 1);
+    until(&h, h.w->selected == 1, "no preset is selected");
+    settle(&h);
+    click_part(&h, PART_LOAD);
+    until(&h, fake.preset == 1, "Load loads no preset with the response that plays");
+    browser_open_place(h.w, PLACE_FOLDER, folder);
+    until(&h, row_of(&h, "Hall.wav") >= 0, "the folder is not listed");
+    click_elsewhere(&h);
+    click_row(&h, "Hall.wav", 1);
+    settle(&h);
+    check(!browser_can_load(h.w), "the response that plays can be loaded");
+    const int n_drawn = h.w->n_drawn;
+    (void)snprintf(fake.state.error, sizeof fake.state.error, "dry: Hall.wav was missing");
+    until(&h, h.w->n_drawn > n_drawn && rects_touch(h.w->drawn, h.w->part[PART_LOAD]), "Load is not drawn");
+    click_part(&h, PART_LOAD);
+    until(&h, fake.n_loaded == 1, "after an error Load does nothing");
+    host_close(&h);
+}
+
 /* ---- drag and drop ----------------------------------------------------------------------------------------------- */
 
 static void send(struct host *h, Window source, const char *message, long a, long b, long c)
@@ -1217,6 +1247,7 @@ int main(void)
         TEST(previews_tell_banks_configurations_and_large_files, 0),
         TEST(names_that_are_not_utf8_do_not_stop_the_drawing, 0),
         TEST(a_preset_is_chosen_by_a_double_click, 0),
+        TEST(what_plays_can_be_loaded_again_where_that_changes_something, 0),
         TEST(a_dropped_file_is_loaded, 0),
         TEST(a_drag_that_leaves_is_forgotten, 0),
         TEST(a_pasted_file_is_loaded, 0),

@@ -90,6 +90,7 @@ struct window {
 };
 
 /* layout.c */
+double layout_scale(double scale); /* limited to 0.5 to 8; 0: as the desktop says */
 void layout_make(struct window *window);
 int layout_part_at(const struct window *window, double x, double y);
 int layout_row_at(const struct window *window, double y); /* of the list; -1: no row */
@@ -127,6 +128,7 @@ void draw_window(cairo_t *cr, const struct window *window, struct rect clip);
 
 /* window.c */
 void window_changed(struct window *window, int part); /* the part is drawn anew; N_PARTS: all; NO_PART: none */
+double window_desktop_scale(void); /* 1 without a display */
 int window_next_event(Display *display, XEvent *event); /* for pugl */
 
 static inline bool part_is_control(int part)

@@ -583,6 +583,47 @@ static void resized_and_scaled_all_parts_are_visible(const char *backend)
     }
 }
 
+static void scales_are_limited(const char *backend)
+{
+    static const double scales[] = {0.01, 1e9, INFINITY, 5e-324};
+    int width, height, least, most;
+    window_default_size(&model, 0.5, &least, &height);
+    window_default_size(&model, 8, &most, &height);
+    struct host h = host_open(&model, 1);
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        window_set_scale(h.w, scales[i]);
+        settle(&h);
+        window_default_size(&model, scales[i], &width, &height);
+        check(width == (scales[i] < 1 ? least : most), "at %g: %d pixels", scales[i], width);
+    }
+    host_close(&h);
+    h = host_open(&model, 0.001);
+    settle(&h);
+    check_layout(h.w);
+    host_close(&h);
+}
+
+/* The host makes the frame before there is a window. */
+static void the_scale_of_the_desktop_is_that_of_the_default_size(const char *backend)
+{
+    static const char resources[] = "Xft.dpi:\t192\n";
+    int width, height, twice_width, twice_height;
+    Display *display = XOpenDisplay(NULL);
+    XChangeProperty(display, DefaultRootWindow(display), XA_RESOURCE_MANAGER, XA_STRING, 8, PropModeReplace,
+                    (const unsigned char *)resources, sizeof resources - 1);
+    XSync(display, False);
+    window_default_size(&model, 2, &twice_width, &twice_height);
+    window_default_size(&model, 0, &width, &height);
+    struct host h = host_open(&model, 0);
+    const double scale = h.w->scale;
+    check(h.w->width == twice_width, "the window is %d pixels wide", h.w->width);
+    host_close(&h);
+    XDeleteProperty(display, DefaultRootWindow(display), XA_RESOURCE_MANAGER);
+    XCloseDisplay(display);
+    check(scale == 2 && width == twice_width && height == twice_height, "at a scale of %g: %d x %d", scale, width,
+          height);
+}
+
 static void hidden_and_shown_it_draws_again(const char *backend)
 {
     struct host h = host_open(&model, 1);
@@ -1230,6 +1271,8 @@ int main(void)
         TEST(reparented_it_still_works, 0),
         TEST(two_windows_in_one_process_do_not_disturb_each_other, 0),
         TEST(resized_and_scaled_all_parts_are_visible, 0),
+        TEST(scales_are_limited, 0),
+        TEST(the_scale_of_the_desktop_is_that_of_the_default_size, 0),
         TEST(hidden_and_shown_it_draws_again, 0),
         TEST(at_rest_it_draws_nothing_and_needs_no_processor, 0),
         TEST(meters_that_move_redraw_only_themselves_30_times_a_second, 0),

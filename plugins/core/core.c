@@ -34,8 +34,6 @@ struct core {
     atomic_uint longest;      /* frames of the longest response of the mask */
     atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
     atomic_bool is_requested; /* a mask was requested since the last core_work */
-    _Atomic float in_peak, out_peak;
-    atomic_int peaks_left; /* frames for which the peaks are still measured */
 
     /* audio */
     int backend;        /* last value of the control */
@@ -57,15 +55,22 @@ struct core {
 
     pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
     char restored[CORE_PATH_BYTES]; /* a mask for the state that is not loaded yet or cannot be read; "" = none */
+    unsigned n_restored;            /* how often `restored` was set */
+    unsigned n_requested;           /* n_restored when `restored` was last requested */
     char playing[CORE_PATH_BYTES];  /* core_get_status */
     char status[CORE_STATUS_BYTES];
     char engine[96]; /* core_get_meters */
 };
 
-static void set_restored(struct core *c, const char *path)
+static void set_restored(struct core *c, const char *path, bool requests)
 {
     pthread_mutex_lock(&c->lock);
     snprintf(c->restored, sizeof c->restored, "%s", path);
+    c->n_restored++;
+    if (requests) {
+        hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = c->restored});
+        c->n_requested = c->n_restored;
+    }
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -86,9 +91,8 @@ void core_get_status(struct core *c, char playing[CORE_PATH_BYTES], char status[
 
 void core_get_meters(struct core *c, struct core_meters *meters)
 {
-    atomic_store(&c->peaks_left, c->rate);
-    meters->in_peak = atomic_exchange(&c->in_peak, 0);
-    meters->out_peak = atomic_exchange(&c->out_peak, 0);
+    meters->in_peak = meters->out_peak = 0; /* without `live` they stay so */
+    hc_live_take_peaks(c->live, &meters->in_peak, &meters->out_peak);
     pthread_mutex_lock(&c->lock);
     memcpy(meters->engine, c->engine, sizeof c->engine);
     pthread_mutex_unlock(&c->lock);
@@ -130,13 +134,15 @@ bool core_work(struct core *c)
     pthread_mutex_lock(&c->working);
     bool is_requested = atomic_exchange(&c->is_requested, false);
     c->report[0] = '\0';
+    pthread_mutex_lock(&c->lock);
+    unsigned n_requested = c->n_requested;
+    pthread_mutex_unlock(&c->lock);
     bool is_first = hc_live_mask(c->live, playing, sizeof playing) == 0;
     int error = hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
     hc_live_get_stats(c->live, &stats);
     bool is_loaded = stats.masks != c->n_masks || (is_first && playing[0]), was_lost = atomic_load(&c->is_lost);
     c->n_masks = stats.masks;
-    if (is_loaded && !hc_live_has_work(c->live)) set_restored(c, "");
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
     atomic_store(&c->is_lost, is_lost);
     if (is_lost && error) c->host.log(c->host.data, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
@@ -147,19 +153,20 @@ bool core_work(struct core *c)
                  c->report[0] ? c->report : "ok");
     pthread_mutex_lock(&c->lock);
     memcpy(c->playing, playing, sizeof c->playing);
+    if (is_loaded && n_requested == c->n_restored) c->restored[0] = '\0'; /* a mask that came since then stays */
     if (status[0]) memcpy(c->status, status, sizeof c->status);
     if (info.device[0])
         snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);
     pthread_mutex_unlock(&c->lock);
     pthread_mutex_unlock(&c->working);
-    if (c->host.changed && (status[0] || is_requested)) c->host.changed(c->host.data);
-    return is_requested;
+    bool is_news = is_requested || status[0];
+    if (is_news && c->host.changed) c->host.changed(c->host.data);
+    return is_news;
 }
 
 void core_load_now(struct core *c, const char *path)
 {
-    set_restored(c, path);
-    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path});
+    set_restored(c, path, true);
     core_work(c);
 }
 
@@ -238,10 +245,12 @@ bool core_request_mask(struct core *c, const char *path, size_t length)
 
 bool core_restore_mask(struct core *c, const char *path)
 {
-    set_restored(c, path);
-    if (c->is_active) return core_request_mask(c, path, strlen(path));
-    c->must_load = true;
-    return false;
+    bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
+    set_restored(c, path, requests);
+    if (!requests) return c->must_load = true, false;
+    atomic_store(&c->is_requested, true);
+    wake_loader(c);
+    return true;
 }
 
 bool core_choose_mask(struct core *c, const char *path)
@@ -321,7 +330,7 @@ static void turn_knobs(struct core *c)
     hc_live_set(c->live, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
     hc_live_set_freewheel(c->live, atomic_load(&c->is_offline) || value(c, FREEWHEEL) > 0.5f);
     int backend = (int)value(c, BACKEND);
-    if (backend == c->backend || c->host.worker == CORE_NO_WORKER) return;
+    if (backend == c->backend || (c->is_active && c->host.worker == CORE_NO_WORKER)) return;
     hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .backend = backends[backend]});
     c->backend = backend;
 }
@@ -331,13 +340,6 @@ static bool is_silence(const float *x, int n)
     for (int i = 0; i < n; i++)
         if (x[i] != 0) return false; /* NaN too */
     return true;
-}
-
-static float peak_of(float peak, const float *const *x, int n_channels, int n)
-{
-    for (int ch = 0; ch < n_channels; ch++)
-        for (int i = 0; i < n; i++) peak = fabsf(x[ch][i]) > peak ? fabsf(x[ch][i]) : peak;
-    return peak;
 }
 
 /* Sets the meters, and counts the frames of silent input. */
@@ -371,13 +373,7 @@ void core_process(struct core *c, const float *const *in, float *const *out, int
     if (n > 0) {
         bool is_silent = true; /* before the call, which may replace the input by the output */
         for (int ch = 0; ch < c->variant->n_in; ch++) is_silent = is_silent && is_silence(in[ch], n);
-        bool has_peaks = atomic_load(&c->peaks_left) > 0;
-        if (has_peaks) c->in_peak = peak_of(c->in_peak, in, c->variant->n_in, n);
         hc_live_process(c->live, in, out, n);
-        if (has_peaks) {
-            c->out_peak = peak_of(c->out_peak, (const float *const *)out, c->variant->n_out, n);
-            atomic_fetch_sub(&c->peaks_left, n);
-        }
         read_meters(c, is_silent, n);
     }
 }
@@ -465,7 +461,7 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     c->backend = BACKEND_AUTO;
     c->direction[0] = NAN;
     pthread_mutex_unlock(&c->working);
-    set_restored(c, path);
+    set_restored(c, path, false);
     return c->must_load = true;
 }
 
@@ -488,6 +484,8 @@ bool core_activate(struct core *c)
     if (loads) {
         core_get_mask(c, path);
         core_load_now(c, path);
+    } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {
+        core_work(c);
     }
     c->must_load = false;
     c->is_active = true;

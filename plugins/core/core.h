@@ -59,8 +59,9 @@ bool core_open(struct core *core, int rate, int usual_block, char *why, size_t c
 bool core_activate(struct core *core);
 void core_deactivate(struct core *core);
 
-/* Forgets earlier input; while masks are loaded, core_process does so later. Closes the former engine of a fade that is
- * under way, waits for nothing else. No core_process may run. [rt] */
+/* Forgets earlier input; while masks are loaded, core_process does so later, so that no load delays it. It locks a mutex
+ * that no load then holds, and frees the former engine of a fade that is under way. No core_process may run. Audio
+ * thread or [setup], but not [rt] */
 void core_reset(struct core *core);
 
 const struct variant *core_variant(const struct core *core);
@@ -99,7 +100,8 @@ bool core_request_mask(struct core *core, const char *path, size_t length);
 /* Has the worker something to do? [rt] */
 bool core_has_work(const struct core *core);
 
-/* Loads what was asked for. Returns true if a mask was asked for since the last call. [setup] */
+/* Does what was asked for. Returns true if a mask was asked for since the last call, or core_get_status has a new
+ * result, also of a lost GPU. [setup] */
 bool core_work(struct core *core);
 
 /* Makes `path` the mask of the session, as a state has it: core_activate loads it, or, while active, the worker.
@@ -124,7 +126,7 @@ struct core_meters {
     float in_peak, out_peak; /* largest magnitudes of all channels since the last call                              */
 };
 
-/* Fills in *meters. The peaks are measured for a second after each call. Waits as core_get_status does. [setup] */
+/* Fills in *meters; NaN and Inf are not peaks. Waits as core_get_status does. [setup] */
 void core_get_meters(struct core *core, struct core_meters *meters);
 
 /* Copies the path of the mask that plays after the last load, and the result of the load: "ok", or what is wrong,

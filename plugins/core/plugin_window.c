@@ -99,11 +99,6 @@ static void add_preset(struct plugin_window *w, const struct plugin_preset *pres
     w->presets[i] = (struct window_preset){preset->label, w->paths[i]};
 }
 
-static void add_folder(struct plugin_window *w, const char *folder)
-{
-    if (folder) w->folders[w->model.n_folders++] = folder;
-}
-
 void plugin_window_init(struct plugin_window *w, const struct variant *variant, const char *folder,
                         const struct plugin_window_face *calls, void *face)
 {
@@ -126,8 +121,12 @@ void plugin_window_init(struct plugin_window *w, const struct variant *variant, 
                                      .preset = load_preset,
                                      .state = state};
     snprintf(w->folder, sizeof w->folder, "%s", folder);
-    add_folder(w, w->folder);
-    add_folder(w, getenv("HOME"));
+    w->folders[w->model.n_folders++] = w->folder;
+    const char *home = getenv("HOME"); /* the host may change it */
+    if (home) {
+        snprintf(w->home, sizeof w->home, "%s", home);
+        w->folders[w->model.n_folders++] = w->home;
+    }
     for (int c = 0; c < N_CONTROLS; c++)
         if (variant_has_setting(variant, c)) add_control(w, c);
     for (int p = 0; p < N_PRESETS; p++)

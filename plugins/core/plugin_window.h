@@ -26,7 +26,7 @@ struct plugin_window {
     const struct plugin_preset *shipped[N_PRESETS]; /* of each preset of the model                                */
     struct window_preset presets[N_PRESETS];
     char paths[N_PRESETS][CORE_PATH_BYTES];
-    char folder[CORE_PATH_BYTES];
+    char folder[CORE_PATH_BYTES], home[CORE_PATH_BYTES];
     const char *folders[2];
 };
 

@@ -84,39 +84,54 @@ void face_apply_event(struct face *face, const clap_event_header_t *event)
 }
 
 /* A gesture that begins before the host knows the end of the former one goes on with it. */
+static unsigned joined(unsigned earlier, unsigned later)
+{
+    bool goes_on = earlier & GESTURE_END && later & GESTURE_BEGIN;
+    return goes_on ? (earlier & ~(unsigned)GESTURE_END) | (later & ~(unsigned)GESTURE_BEGIN) : earlier | later;
+}
+
 void face_gesture(struct face *f, int control, enum gesture gesture)
 {
-    unsigned was = atomic_load(&f->gestures[control]), is;
-    do {
-        bool goes_on = gesture == GESTURE_BEGIN && was & GESTURE_END;
-        is = goes_on ? was & ~(unsigned)GESTURE_END : was | gesture;
-    } while (!atomic_compare_exchange_weak(&f->gestures[control], &was, is));
+    unsigned was = atomic_load(&f->gestures[control]);
+    while (!atomic_compare_exchange_weak(&f->gestures[control], &was, joined(was, gesture))) continue;
     if (f->params && f->params->request_flush) f->params->request_flush(f->host);
 }
 
-static void send_gesture(const clap_output_events_t *out, int control, uint16_t type)
+static bool send_gesture(const clap_output_events_t *out, int control, uint16_t type)
 {
     clap_event_param_gesture_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, type, 0},
                                     .param_id = control_id(control)};
-    out->try_push(out, &e.header);
+    return out->try_push(out, &e.header);
+}
+
+static bool send_value(const struct face *f, const clap_output_events_t *out, int control)
+{
+    clap_event_param_value_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, CLAP_EVENT_PARAM_VALUE, 0},
+                                  .param_id = control_id(control),
+                                  .note_id = -1,
+                                  .port_index = -1,
+                                  .channel = -1,
+                                  .key = -1,
+                                  .value = from_clap(control, (double)core_get(f->core, control))};
+    return out->try_push(out, &e.header);
+}
+
+/* Returns the gestures that a full list does not get. */
+static unsigned send(const struct face *f, const clap_output_events_t *out, int control, unsigned gestures)
+{
+    if (gestures & GESTURE_BEGIN && !send_gesture(out, control, CLAP_EVENT_PARAM_GESTURE_BEGIN)) return gestures;
+    gestures &= ~(unsigned)GESTURE_BEGIN;
+    if (gestures & GESTURE_VALUE && !send_value(f, out, control)) return gestures;
+    gestures &= ~(unsigned)GESTURE_VALUE;
+    return gestures && !send_gesture(out, control, CLAP_EVENT_PARAM_GESTURE_END) ? gestures : 0;
 }
 
 void face_send_gestures(struct face *f, const clap_output_events_t *out)
 {
     for (int c = 0; out && c < N_CONTROLS; c++) {
-        unsigned done = atomic_load(&f->gestures[c]) ? atomic_exchange(&f->gestures[c], 0) : 0;
-        if (done & GESTURE_BEGIN) send_gesture(out, c, CLAP_EVENT_PARAM_GESTURE_BEGIN);
-        if (done & GESTURE_VALUE) {
-            clap_event_param_value_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, CLAP_EVENT_PARAM_VALUE, 0},
-                                          .param_id = control_id(c),
-                                          .note_id = -1,
-                                          .port_index = -1,
-                                          .channel = -1,
-                                          .key = -1,
-                                          .value = from_clap(c, (double)core_get(f->core, c))};
-            out->try_push(out, &e.header);
-        }
-        if (done & GESTURE_END) send_gesture(out, c, CLAP_EVENT_PARAM_GESTURE_END);
+        if (!atomic_load(&f->gestures[c])) continue;
+        unsigned left = send(f, out, c, atomic_exchange(&f->gestures[c], 0)), since = 0;
+        while (left && !atomic_compare_exchange_weak(&f->gestures[c], &since, joined(left, since))) continue;
     }
 }
 

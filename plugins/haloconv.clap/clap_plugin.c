@@ -206,6 +206,7 @@ static void CLAP_ABI destroy(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
 #ifdef HC_WITH_WINDOW
+    f->params = NULL; /* the end of a drag asks for no flush */
     if (f->gui) face_close_gui(f);
 #endif
     core_free(f->core);

@@ -204,6 +204,7 @@ static void connect_port(LV2_Handle handle, uint32_t port, void *data)
 static void activate(LV2_Handle handle)
 {
     struct plugin *p = handle;
+    atomic_store(&p->is_scheduled, false); /* a host may drop its queue in deactivate() */
     if (core_activate(p->core)) read_status(p);
     p->is_active = true;
 }

@@ -109,13 +109,22 @@ static void show(struct window *w, const char *path)
     window_changed(w, PART_PICTURE);
 }
 
-/* Shows the selected response, or the one that plays. A folder has a preview only if it can be a bank. */
+static enum row_kind selected_kind(const struct window *w)
+{
+    return w->selected >= 0 ? w->rows[w->selected].kind : ROW_PRESETS;
+}
+
+/* A folder is a response only if it can be a bank. */
+static bool is_response(const struct window *w, enum row_kind kind)
+{
+    return kind == ROW_FILE || kind == ROW_PRESET || (kind == ROW_FOLDER && w->model->has_banks);
+}
+
+/* Shows the selected response, or the one that plays. */
 static void show_selected(struct window *w)
 {
     char path[WINDOW_PATH] = "";
-    const enum row_kind kind = w->selected >= 0 ? w->rows[w->selected].kind : ROW_PRESETS;
-    if (kind == ROW_FILE || kind == ROW_PRESET || (kind == ROW_FOLDER && w->model->has_banks))
-        browser_row_path(w, w->selected, path);
+    if (is_response(w, selected_kind(w))) browser_row_path(w, w->selected, path);
     show(w, path[0] ? path : w->state.mask[w->state.side]);
 }
 
@@ -159,7 +168,9 @@ void browser_activate(struct window *w, int row)
 
 bool browser_can_load(const struct window *w)
 {
-    return w->selected >= 0 && w->wanted[0] && strcmp(w->wanted, w->state.mask[w->state.side]) != 0;
+    const enum row_kind kind = selected_kind(w);
+    return is_response(w, kind) &&
+           (kind == ROW_PRESET || w->state.error[0] || strcmp(w->wanted, w->state.mask[w->state.side]) != 0);
 }
 
 void browser_take(struct window *w)

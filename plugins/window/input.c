@@ -156,6 +156,7 @@ void input_press(struct window *w, double x, double y, PuglMods mods, double tim
     const int part = layout_part_at(w, x, y);
     const bool is_double = part == w->last_part && time - w->last_press < double_click_s;
     (void)mods;
+    input_release(w); /* a drag whose release is lost */
     if (w->typing) end_typing(w, true);
     if (w->notice[0] && part != PART_STATUS) {
         w->notice[0] = '\0';
@@ -300,6 +301,7 @@ void input_key(struct window *w, uint32_t key, PuglMods mods)
 {
     const double size = mods & PUGL_MOD_SHIFT ? fine : 1;
     if (mods & (PUGL_MOD_CTRL | PUGL_MOD_ALT | PUGL_MOD_SUPER)) return; /* the host's */
+    if (w->pressed != NO_PART) return;                                  /* one gesture at a time */
     w->shows_focus = true;
     window_changed(w, w->focus);
     if (w->typing) {

@@ -41,10 +41,16 @@ static int scaled(const struct window *window, double pixels)
     return (int)lrint(pixels * window->scale);
 }
 
+double layout_scale(double scale)
+{
+    return fmin(fmax(scale > 0 ? scale : window_desktop_scale(), 0.5), 8);
+}
+
 static void size_at(double scale, int width, int height, int *w, int *h)
 {
-    *w = (int)lrint(width * (scale > 0 ? scale : 1));
-    *h = (int)lrint(height * (scale > 0 ? scale : 1));
+    scale = layout_scale(scale);
+    *w = (int)lrint(width * scale);
+    *h = (int)lrint(height * scale);
 }
 
 static int count_knobs(const struct window_model *model)

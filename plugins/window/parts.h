@@ -90,6 +90,7 @@ struct window {
 };
 
 /* layout.c */
+double layout_scale(double scale); /* limited to 0.5 to 8; 0: as the desktop says */
 void layout_make(struct window *window);
 int layout_part_at(const struct window *window, double x, double y);
 int layout_row_at(const struct window *window, double y); /* of the list; -1: no row */
@@ -116,7 +117,7 @@ void browser_up(struct window *window);
 void browser_select(struct window *window, int row); /* -1: none; the picture shows the mask that plays */
 void browser_activate(struct window *window, int row); /* opens a folder, or loads */
 void browser_load(struct window *window, const char *path);
-bool browser_can_load(const struct window *window); /* is the preview another response than the one that plays? */
+bool browser_can_load(const struct window *window); /* a preset, a response that does not play, or one after an error */
 void browser_take(struct window *window); /* results of the thread; the mask that plays */
 const char *browser_row_name(const struct window *window, int row);
 void browser_row_path(const struct window *window, int row, char path[WINDOW_PATH]); /* "": none */
@@ -127,6 +128,7 @@ void draw_window(cairo_t *cr, const struct window *window, struct rect clip);
 
 /* window.c */
 void window_changed(struct window *window, int part); /* the part is drawn anew; N_PARTS: all; NO_PART: none */
+double window_desktop_scale(void); /* 1 without a display */
 int window_next_event(Display *display, XEvent *event); /* for pugl */
 
 static inline bool part_is_control(int part)

@@ -113,7 +113,11 @@ static void refresh_state(struct window *w, double seconds)
     if (meters || now.load != was->load || now.late != was->late || now.lost != was->lost ||
         now.overruns != was->overruns || strcmp(now.backend, was->backend) != 0)
         window_changed(w, PART_METERS);
-    if (strcmp(now.status, was->status) != 0 || strcmp(now.error, was->error) != 0) window_changed(w, PART_STATUS);
+    if (strcmp(now.status, was->status) != 0) window_changed(w, PART_STATUS);
+    if (strcmp(now.error, was->error) != 0) {
+        window_changed(w, PART_STATUS);
+        window_changed(w, PART_LOAD);
+    }
     if (masks_differ(&now, was)) {
         window_changed(w, PART_SIDE_A);
         window_changed(w, PART_SIDE_B);
@@ -285,6 +289,16 @@ enum window_result window_idle(struct window *w)
 
 /* ---- opens and closes -------------------------------------------------------------------------------------------- */
 
+double window_desktop_scale(void)
+{
+    PuglWorld *world = puglNewWorld(PUGL_MODULE, 0);
+    PuglView *view = world ? puglNewView(world) : NULL;
+    const double scale = view ? puglGetScaleFactor(view) : 1;
+    if (view) puglFreeView(view);
+    if (world) puglFreeWorld(world);
+    return scale;
+}
+
 static void set_smallest_size(struct window *w)
 {
     int width, height;
@@ -299,7 +313,7 @@ static bool open_view(struct window *w, const struct window_config *config)
     XSetIOErrorExitHandler(display_of(w), go_on, NULL);
     if (config->parent && !XGetWindowAttributes(display_of(w), config->parent, &attributes)) return false;
     if (!(w->view = puglNewView(w->world))) return false;
-    w->scale = config->scale > 0 ? config->scale : puglGetScaleFactor(w->view);
+    w->scale = layout_scale(config->scale > 0 ? config->scale : puglGetScaleFactor(w->view));
     w->width = config->width, w->height = config->height;
     if (w->width <= 0 || w->height <= 0) window_default_size(w->model, w->scale, &w->width, &w->height);
     puglSetHandle(w->view, w);
@@ -383,7 +397,7 @@ void window_set_scale(struct window *w, double scale)
 {
     struct guard g = guard(w);
     if (!w->is_gone && scale > 0) {
-        w->scale = scale;
+        w->scale = layout_scale(scale);
         set_smallest_size(w);
         layout_make(w);
         window_changed(w, N_PARTS);

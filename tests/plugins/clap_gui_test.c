@@ -161,6 +161,39 @@ static void an_inactive_plugin_sends_in_order_when_it_is_flushed(const char *bac
     close_gui(h);
 }
 
+static void destroyed_during_a_drag_it_asks_for_no_flush(const char *backend)
+{
+    struct shown *h = open_gui("stereo");
+    point(h, h->layout.part[part_of(h, GAIN)], 0, 0);
+    press(h, 1, true);
+    until(h, clap_flush(h->s), h->s->n_sent == 1, "a press does not begin a gesture");
+    press(h, 1, false);
+    XSync(h->display, False); /* the plugin does not see it */
+    close_gui(h);
+}
+
+static void a_full_list_of_events_gets_the_rest_later(const char *backend)
+{
+    struct shown *h = open_gui("stereo");
+    const struct rect knob = h->layout.part[part_of(h, GAIN)];
+    point(h, knob, 0, 0);
+    press(h, 1, true);
+    until(h, clap_flush(h->s), h->s->n_sent == 1, "a press does not begin a gesture");
+    point(h, knob, 0, -20);
+    press(h, 1, false);
+    settle(h);
+    h->s->n_refused = 1;
+    clap_flush(h->s);
+    check(h->s->n_refused == 0 && h->s->n_sent == 1, "a full list got %d events", h->s->n_sent);
+    press(h, 4, true), press(h, 4, false); /* the next gesture, before the host knows of the end */
+    settle(h);
+    clap_flush(h->s);
+    check(h->s->n_sent == 3, "the list gets %d events later", h->s->n_sent - 1);
+    check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, GAIN, value_of(h, GAIN));
+    check_sent(h, 2, CLAP_EVENT_PARAM_GESTURE_END, GAIN, 0);
+    close_gui(h);
+}
+
 static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *backend)
 {
     char text[32768];
@@ -234,8 +267,8 @@ static void sizes_are_those_of_the_window(const char *backend)
     check(n == 1 && XGetWindowAttributes(h->display, children[0], &is), "%u windows in the frame", n);
     check(is.width == (int)width + 5 && is.height == (int)height, "%d x %d", is.width, is.height);
     check(h->gui->hide(h->s->plugin), "hide");
-    XGetWindowAttributes(h->display, children[0], &is);
-    check(is.map_state == IsUnmapped, "a hidden window is visible");
+    until(h, XGetWindowAttributes(h->display, children[0], &is), is.map_state == IsUnmapped,
+          "a hidden window is visible");
     XFree(children);
     close_gui(h);
 }
@@ -263,20 +296,78 @@ static void without_a_timer_or_a_display_there_is_a_plugin_without_window(const 
     free(display);
 }
 
-static void log_nothing(void *data, int level, const char *text) {}
+static int n_lines; /* of the log of a core without a host */
+
+static void count_line(void *data, int level, const char *text)
+{
+    n_lines++;
+}
+
+/* A core without a host, with a worker that is core_work. */
+static struct core *open_core(enum core_worker worker, char folder[CORE_PATH_BYTES])
+{
+    char why[400];
+    core_find_folder(clap_file(), folder);
+    struct core *core = core_new(&variants[2], folder, &(struct core_host){NULL, worker, count_line, NULL});
+    check(core && core_open(core, RATE, BLOCK, why, sizeof why), "%s", why);
+    return core;
+}
+
+static void check_mask(struct core *core, const char *want)
+{
+    char path[CORE_PATH_BYTES];
+    core_get_mask(core, path);
+    check(strcmp(path, want) == 0, "the state has %s, not %s", path, want);
+}
+
+static void a_load_that_ends_late_leaves_the_mask_of_the_state(const char *backend)
+{
+    char folder[CORE_PATH_BYTES], late[CORE_PATH_BYTES], state[CORE_PATH_BYTES];
+    struct core *core = open_core(CORE_HOST_WORKER, folder);
+    core_shipped_path(core, "room.wav", late);
+    core_shipped_path(core, "plate.wav", state);
+    core_activate(core);
+    core_request_mask(core, late, strlen(late));
+    core_deactivate(core);
+    core_restore_mask(core, state);
+    core_work(core);
+    check_mask(core, state);
+    core_activate(core);
+    check_mask(core, state);
+    core_free(core);
+}
+
+static void a_state_and_a_backend_come_later_without_a_worker(const char *backend)
+{
+    char folder[CORE_PATH_BYTES], state[CORE_PATH_BYTES], playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
+    struct core *core = open_core(CORE_NO_WORKER, folder);
+    core_activate(core);
+    core_shipped_path(core, "plate.wav", state);
+    check(!core_restore_mask(core, state), "a worker loads the mask");
+    core_deactivate(core);
+    check(core_activate(core), "the mask is not loaded");
+    core_get_status(core, playing, status);
+    check(strcmp(playing, state) == 0, "%s plays", playing);
+    core_deactivate(core);
+    core_set(core, BACKEND, BACKEND_GPU);
+    n_lines = 0;
+    core_activate(core);
+    check(n_lines > 0 && !core_has_work(core), "the log has no line about the other backend");
+    core_free(core);
+}
 
 static void peaks_are_the_largest_since_the_last_question(const char *backend)
 {
-    char folder[CORE_PATH_BYTES], why[400];
+    char folder[CORE_PATH_BYTES];
     float x[2][BLOCK] = {{0}}, *io[] = {x[0], x[1]};
     struct core_meters meters;
-    core_find_folder(clap_file(), folder);
-    struct core *core = core_new(&variants[2], folder, &(struct core_host){NULL, CORE_NO_WORKER, log_nothing, NULL});
-    check(core_open(core, RATE, BLOCK, why, sizeof why), "%s", why);
+    struct core *core = open_core(CORE_NO_WORKER, folder);
     core_load_now(core, "/dev/null"); /* it cannot be loaded: the input passes */
     core_activate(core);
     core_get_meters(core, &meters);
     check(meters.in_peak == 0 && meters.out_peak == 0, "a peak before the first block");
+    x[0][0] = INFINITY; /* it counts as 0 */
+    core_process(core, (const float *const *)io, io, BLOCK);
     for (int i = 0; i < 3; i++) {
         memset(x, 0, sizeof x);
         x[1][40] = i == 1 ? -0.75f : 0.25f;
@@ -301,10 +392,14 @@ int main(void)
     static const struct test tests[] = {
         TEST(a_drag_of_a_knob_is_a_gesture_for_the_host, 0),
         TEST(an_inactive_plugin_sends_in_order_when_it_is_flushed, 0),
+        TEST(destroyed_during_a_drag_it_asks_for_no_flush, 0),
+        TEST(a_full_list_of_events_gets_the_rest_later, 0),
         TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
         TEST(opened_and_closed_20_times_it_leaves_nothing, 0),
         TEST(sizes_are_those_of_the_window, 0),
         TEST(without_a_timer_or_a_display_there_is_a_plugin_without_window, 0),
+        TEST(a_load_that_ends_late_leaves_the_mask_of_the_state, 0),
+        TEST(a_state_and_a_backend_come_later_without_a_worker, 0),
         TEST(peaks_are_the_largest_since_the_last_question, 0),
     };
     char display[16];

@@ -24,7 +24,7 @@ struct full {
     uint32_t n_events;
     bool events_sent;
     atomic_bool wants_callback;
-    bool is_trapped, is_offline, has_timer;
+    bool is_trapped, is_offline, has_timer, ends;
     const char *caught;
     pthread_mutex_t log_lock;
     char text[LOG_BYTES], shown[LOG_BYTES];
@@ -89,7 +89,7 @@ static void CLAP_ABI preset_loaded(const clap_host_t *host, uint32_t kind, const
 
 static void CLAP_ABI request_flush(const clap_host_t *host)
 {
-    check(role == MAIN, "params.request_flush: role %d", role);
+    check(role == MAIN && !full_of(host)->ends, "params.request_flush: role %d", role);
     full_of(host)->session.n_flush_requests++;
 }
 
@@ -214,6 +214,7 @@ struct clap_session *clap_open(const char *variant, bool has_extensions)
 void clap_close(struct clap_session *s)
 {
     struct full *f = (struct full *)s;
+    f->ends = true;
     s->plugin->destroy(s->plugin);
     pthread_mutex_destroy(&f->log_lock);
     free(f);
@@ -317,6 +318,7 @@ static bool CLAP_ABI try_push(const clap_output_events_t *list, const clap_event
     struct full *f = list->ctx;
     check(f->has_timer, "without a window the plugin sent event %d", event->type);
     const bool is_value = event->type == CLAP_EVENT_PARAM_VALUE;
+    if (f->session.n_refused > 0) return f->session.n_refused--, false;
     const clap_event_param_value_t *value = (const clap_event_param_value_t *)(const void *)event;
     const clap_event_param_gesture_t *gesture = (const clap_event_param_gesture_t *)(const void *)event;
     check(event->size == (is_value ? sizeof *value : sizeof *gesture) && event->time == 0, "an event of %u bytes",

@@ -28,7 +28,7 @@ struct clap_session {
     char error[1024];        /* text of the last on_error                                                        */
     int n_flush_requests, n_dirty, n_closed; /* calls of params.request_flush, state.mark_dirty, gui.closed      */
     struct clap_sent { uint16_t type; clap_id id; double value; } sent[64]; /* events that came out              */
-    int n_sent;
+    int n_sent, n_refused;   /* events so far; how many of the next ones find a full list                        */
 };
 
 /* $CLAP_PLUGIN in $BUILD, "haloconv.clap" unless it is set before the first call. Ends the test on failure. */

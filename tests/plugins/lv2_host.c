@@ -42,7 +42,7 @@ struct host {
     _Alignas(8) uint8_t in[MESSAGE_BYTES], out[MESSAGE_BYTES];
     LV2_Atom_Forge_Frame sequence;
     char told[4096], status[2048];
-    bool trapped;
+    bool trapped, drops_work;
     const char *caught;
     struct queue requests, answers;
     pthread_t thread;
@@ -157,6 +157,7 @@ static LV2_Worker_Status respond_at_once(LV2_Worker_Respond_Handle handle, uint3
 static LV2_Worker_Status schedule_work(LV2_Worker_Schedule_Handle handle, uint32_t size, const void *data)
 {
     struct host *h = handle;
+    if (h->drops_work) return LV2_WORKER_SUCCESS;
     if (h->worker == WORKER_AT_ONCE) return h->work->work(h->instance, respond_at_once, h, size, data);
     if (h->worker == WORKER_AFTER_RUN) return h->work->work(h->instance, respond_queued, h, size, data);
     return queue_push(&h->requests, size, data) ? LV2_WORKER_SUCCESS : LV2_WORKER_ERR_NO_SPACE;
@@ -378,6 +379,11 @@ void host_activate(struct host *h)
 void host_deactivate(struct host *h)
 {
     h->descriptor->deactivate(h->instance);
+}
+
+void host_drop_work(struct host *h, bool drops)
+{
+    h->drops_work = drops;
 }
 
 const char *host_caught(struct host *h)

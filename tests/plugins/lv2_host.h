@@ -35,6 +35,7 @@ void host_connect_audio(struct host *host, float *const *in, float *const *out);
 
 void host_activate(struct host *host);
 void host_deactivate(struct host *host);
+void host_drop_work(struct host *host, bool drops);  /* from now on, work is accepted and never done             */
 void host_run(struct host *host, int n_frames);
 
 /* The first forbidden call of a run() since the last time, with WORKER_THREAD or WORKER_NONE; NULL = none. The first

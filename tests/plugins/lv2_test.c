@@ -400,6 +400,22 @@ static void a_bad_file_changes_nothing(const char *backend)
     }
 }
 
+static void work_that_was_dropped_at_deactivate_is_done_later(const char *backend)
+{
+    struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, "-");
+    instance_run(&t, 64);
+    host_drop_work(t.host, true);
+    host_send_mask(t.host, shipped("plate.wav"), 0);
+    instance_run(&t, 64);
+    host_deactivate(t.host);
+    host_drop_work(t.host, false);
+    host_activate(t.host);
+    instance_run(&t, 64);
+    instance_run(&t, 64);
+    check(strcmp(host_told(t.host), shipped("plate.wav")) == 0, "the mask is not loaded");
+    instance_close(&t);
+}
+
 static void a_host_without_a_worker_gets_the_mask(const char *backend)
 {
     struct instance t = instance_open("stereo", RATE, 6000, 0, WORKER_NONE, "-");
@@ -665,6 +681,7 @@ int main(void)
         TEST(silence_is_silence_whatever_comes_in, ONCE_A_DEVICE),
         TEST(activate_forgets, ONCE_A_DEVICE),
         TEST(a_bad_file_changes_nothing, ONCE_A_DEVICE),
+        TEST(work_that_was_dropped_at_deactivate_is_done_later, false),
         TEST(a_host_without_a_worker_gets_the_mask, false),
         TEST(junk_is_left_alone, false),
         TEST(state_comes_back, ONCE_A_DEVICE),

@@ -392,6 +392,25 @@ static void closed_while_a_knob_is_dragged_it_ends_the_gesture(const char *backe
     host_close(&h);
 }
 
+static void a_drag_ends_before_another_gesture_begins(const char *backend)
+{
+    struct host h = host_open(&model, 1);
+    const struct rect wet = h.w->part[PART_CONTROLS + WET], dry = h.w->part[PART_CONTROLS + DRY];
+    settle(&h);
+    move(&h, wet.x + 40, wet.y + 40);
+    button(&h, 1, true);
+    until(&h, fake.gestures[WET] == 1, "no gesture begins");
+    key(&h, XK_Up, false); /* fake_set checks the number of gestures */
+    settle(&h);
+    check(fake.value[WET] == model.controls[WET].initial, "a key sets a knob that is dragged to %g", fake.value[WET]);
+    input_press(h.w, dry.x + 40, dry.y + 40, 0, 9); /* the release before is lost */
+    check(fake.gestures[WET] == 0 && fake.gestures[DRY] == 1, "%d and %d gestures", fake.gestures[WET],
+          fake.gestures[DRY]);
+    button(&h, 1, false);
+    settle(&h);
+    host_close(&h);
+}
+
 static void the_parent_may_be_destroyed_first(const char *backend)
 {
     for (int idles = 0; idles < 3; idles++) { /* 0: it is closed without another call */
@@ -562,6 +581,47 @@ static void resized_and_scaled_all_parts_are_visible(const char *backend)
         }
         host_close(&h);
     }
+}
+
+static void scales_are_limited(const char *backend)
+{
+    static const double scales[] = {0.01, 1e9, INFINITY, 5e-324};
+    int width, height, least, most;
+    window_default_size(&model, 0.5, &least, &height);
+    window_default_size(&model, 8, &most, &height);
+    struct host h = host_open(&model, 1);
+    for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
+        window_set_scale(h.w, scales[i]);
+        settle(&h);
+        window_default_size(&model, scales[i], &width, &height);
+        check(width == (scales[i] < 1 ? least : most), "at %g: %d pixels", scales[i], width);
+    }
+    host_close(&h);
+    h = host_open(&model, 0.001);
+    settle(&h);
+    check_layout(h.w);
+    host_close(&h);
+}
+
+/* The host makes the frame before there is a window. */
+static void the_scale_of_the_desktop_is_that_of_the_default_size(const char *backend)
+{
+    static const char resources[] = "Xft.dpi:\t192\n";
+    int width, height, twice_width, twice_height;
+    Display *display = XOpenDisplay(NULL);
+    XChangeProperty(display, DefaultRootWindow(display), XA_RESOURCE_MANAGER, XA_STRING, 8, PropModeReplace,
+                    (const unsigned char *)resources, sizeof resources - 1);
+    XSync(display, False);
+    window_default_size(&model, 2, &twice_width, &twice_height);
+    window_default_size(&model, 0, &width, &height);
+    struct host h = host_open(&model, 0);
+    const double scale = h.w->scale;
+    check(h.w->width == twice_width, "the window is %d pixels wide", h.w->width);
+    host_close(&h);
+    XDeleteProperty(display, DefaultRootWindow(display), XA_RESOURCE_MANAGER);
+    XCloseDisplay(display);
+    check(scale == 2 && width == twice_width && height == twice_height, "at a scale of %g: %d x %d", scale, width,
+          height);
 }
 
 static void hidden_and_shown_it_draws_again(const char *backend)
@@ -1003,6 +1063,36 @@ static void a_preset_is_chosen_by_a_double_click(const char *backend)
     host_close(&h);
 }
 
+/* Two presets may have the same response, and a file may be back after an error. */
+static void what_plays_can_be_loaded_again_where_that_changes_something(const char *backend)
+{
+    struct window_preset same[] = {{"Plate", NULL}, {"Plate, vocal", NULL}};
+    struct window_model with = model;
+    char path[600];
+    (void)snprintf(path, sizeof path, "%s/Hall.wav", folder);
+    same[0].path = same[1].path = path;
+    with.n_presets = 2, with.presets = same;
+    struct host h = host_open(&with, 1);
+    (void)snprintf(fake.state.mask[0], WINDOW_PATH, "%s", path);
+    click_row(&h, "Plate, vocal", 1);
+    until(&h, h.w->selected == 1, "no preset is selected");
+    settle(&h);
+    click_part(&h, PART_LOAD);
+    until(&h, fake.preset == 1, "Load loads no preset with the response that plays");
+    browser_open_place(h.w, PLACE_FOLDER, folder);
+    until(&h, row_of(&h, "Hall.wav") >= 0, "the folder is not listed");
+    click_elsewhere(&h);
+    click_row(&h, "Hall.wav", 1);
+    settle(&h);
+    check(!browser_can_load(h.w), "the response that plays can be loaded");
+    const int n_drawn = h.w->n_drawn;
+    (void)snprintf(fake.state.error, sizeof fake.state.error, "dry: Hall.wav was missing");
+    until(&h, h.w->n_drawn > n_drawn && rects_touch(h.w->drawn, h.w->part[PART_LOAD]), "Load is not drawn");
+    click_part(&h, PART_LOAD);
+    until(&h, fake.n_loaded == 1, "after an error Load does nothing");
+    host_close(&h);
+}
+
 /* ---- drag and drop ----------------------------------------------------------------------------------------------- */
 
 static void send(struct host *h, Window source, const char *message, long a, long b, long c)
@@ -1172,6 +1262,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(opened_and_closed_100_times_it_leaves_nothing, 0),
         TEST(closed_while_a_knob_is_dragged_it_ends_the_gesture, 0),
+        TEST(a_drag_ends_before_another_gesture_begins, 0),
         TEST(the_parent_may_be_destroyed_first, 0),
         TEST(errors_of_the_host_reach_the_host, 0),
         TEST(a_parent_that_does_not_exist_is_an_error, 0),
@@ -1180,6 +1271,8 @@ int main(void)
         TEST(reparented_it_still_works, 0),
         TEST(two_windows_in_one_process_do_not_disturb_each_other, 0),
         TEST(resized_and_scaled_all_parts_are_visible, 0),
+        TEST(scales_are_limited, 0),
+        TEST(the_scale_of_the_desktop_is_that_of_the_default_size, 0),
         TEST(hidden_and_shown_it_draws_again, 0),
         TEST(at_rest_it_draws_nothing_and_needs_no_processor, 0),
         TEST(meters_that_move_redraw_only_themselves_30_times_a_second, 0),
@@ -1197,6 +1290,7 @@ int main(void)
         TEST(previews_tell_banks_configurations_and_large_files, 0),
         TEST(names_that_are_not_utf8_do_not_stop_the_drawing, 0),
         TEST(a_preset_is_chosen_by_a_double_click, 0),
+        TEST(what_plays_can_be_loaded_again_where_that_changes_something, 0),
         TEST(a_dropped_file_is_loaded, 0),
         TEST(a_drag_that_leaves_is_forgotten, 0),
         TEST(a_pasted_file_is_loaded, 0),

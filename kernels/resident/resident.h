@@ -164,7 +164,7 @@ void resident_leave(struct resident_service *service, struct resident_job *job);
 void resident_follow(struct resident_service *service, cudaStream_t stream);
 /* Reports a request: the kernel stays, or comes back. [rt] */
 void resident_posted(struct resident_service *service, int64_t now_us);
-/* Lets the manager have the priority right below the calling audio thread's. Of several audio threads, the one that
+/* Lets the manager have the priority right below the calling audio thread's. The audio thread that
  * called last counts. [rt] */
 void resident_lead(struct resident_service *service);
 /* Returns the reason why the device is lost; NULL: it works. [rt] */

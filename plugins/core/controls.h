@@ -35,7 +35,7 @@ struct variant {
 enum { N_VARIANTS = 0 VARIANTS(VARIANT_ONE) };
 extern const struct variant variants[N_VARIANTS];
 
-/* What a plugin without and with sources is for, in one sentence for the lists of hosts. */
+/* One sentence for the lists of hosts: the use of a plugin without and with sources. */
 extern const char variant_comments[2][128];
 
 /* Does a new instance pass the input, or shape it like a room? With sources neither. */

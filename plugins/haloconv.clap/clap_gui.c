@@ -173,11 +173,11 @@ static bool CLAP_ABI get_resize_hints(const clap_plugin_t *plugin, clap_gui_resi
 static bool CLAP_ABI adjust_size(const clap_plugin_t *plugin, uint32_t *width, uint32_t *height)
 {
     const struct gui *gui = face_of(plugin)->gui;
-    int least_width, least_height;
+    int min_width, min_height;
     if (!gui) return false;
-    window_smallest_size(&gui->content.model, gui->scale, &least_width, &least_height);
-    if (*width < (uint32_t)least_width) *width = (uint32_t)least_width;
-    if (*height < (uint32_t)least_height) *height = (uint32_t)least_height;
+    window_smallest_size(&gui->content.model, gui->scale, &min_width, &min_height);
+    if (*width < (uint32_t)min_width) *width = (uint32_t)min_width;
+    if (*height < (uint32_t)min_height) *height = (uint32_t)min_height;
     return true;
 }
 

@@ -40,7 +40,7 @@ static LV2_URID urid_of(const struct uris *uris, const LV2_Atom *atom)
                                                                                    : 0;
 }
 
-/* What a patch:Set or patch:Get says; of an object that is damaged or for another plugin, otype is 0. */
+/* The content of a patch:Set or patch:Get; otype is 0 for a damaged object or another plugin's. */
 struct message {
     LV2_URID otype, parameter;
     const LV2_Atom *value;

@@ -97,7 +97,7 @@ struct window_config {
 struct window;
 enum window_result { WINDOW_OPEN, WINDOW_CLOSED, WINDOW_GONE }; /* CLOSED: by the user; GONE: by host or X server */
 
-/* Pixels at a scale; 0: as the desktop says, or 1 without one. smallest: the least size in which all parts are visible.
+/* Pixels at a scale; 0: as the desktop says, or 1 without one. smallest: the smallest size in which all parts are visible.
  * A scale is limited to 0.5 to 8, here and below. */
 void window_default_size(const struct window_model *model, double scale, int *width, int *height);
 void window_smallest_size(const struct window_model *model, double scale, int *width, int *height);

@@ -261,8 +261,8 @@ static double plan_ns(const struct plan_costs *costs, struct plan_shape shape, b
     return plan_cost_ns(&p, costs, &shape);
 }
 
-/* The slower a GPU reads its memory the fewer engines it is taken for. Of three measured ways that fit the one with the
- * least cost to the audio thread wins; hybrid must cost less than half of the others. */
+/* The slower a GPU reads its memory the fewer engines it is taken for. The measured way with the lowest cost to the
+ * audio thread wins, of three that fit; hybrid must cost less than half of the others. */
 static void a_slow_gpu_is_taken_for_less(const char *backend)
 {
     enum { GPUS = 3, T = 512 };

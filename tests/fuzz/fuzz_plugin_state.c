@@ -1,5 +1,5 @@
-/* Any bytes as the saved state of a plugin. What is read stays in its ranges, and the same after it is saved and read
- * again; what is refused changes nothing. */
+/* Any bytes as the saved state of a plugin. A state that is read stays in its ranges, and is the same after it is
+ * saved and read again; a refused one changes nothing. */
 #include "fuzz.h"
 
 #include "plugins/core/core.h"

@@ -95,12 +95,12 @@ static void take_play(struct take *t, int n)
     t->n += n;
 }
 
-/* Blocks of 0 to `most` frames until `frames` have been played. */
-static void take_play_random(struct take *t, int frames, int most, uint64_t seed)
+/* Blocks of 0 to `max_block` frames until `frames` have been played. */
+static void take_play_random(struct take *t, int frames, int max_block, uint64_t seed)
 {
     struct random r = random_seeded(seed);
     for (int end = t->n + frames; t->n < end;) {
-        int n = random_int(&r, 0, most);
+        int n = random_int(&r, 0, max_block);
         take_play(t, n < end - t->n ? n : end - t->n);
     }
 }

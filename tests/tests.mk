@@ -54,7 +54,7 @@ $(patsubst %,$(BUILD)/tests/%_test,gpu_module lv2_module): | $(FAKE_MODULES)
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)'
 NEIGHBOUR := $(if $(PROGRAM),$(if $(SAN),,$(BUILD)/tests/libneighbour.so))
 TEST_TOOLS := $(FAKE_MODULES) $(NEIGHBOUR) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
-              $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage))
+              $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage no_sequencer.so))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
@@ -312,4 +312,6 @@ $(BUILD)/tests/haloconv_faults: $(BUILD)/tests/fault_calls.o
 $(patsubst %,$(BUILD)/tests/%,haloconv_faults faults_test): TEST_LIBS = $(FAULTS)
 $(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/trap.o
 	$(call link,-shared -ldl -pthread)
+$(BUILD)/tests/no_sequencer.so: $(BUILD)/tests/no_sequencer.o
+	$(call link,-shared)
 $(BUILD)/tests/jack_stage: TEST_LIBS = $(call pkg,--libs,jack)

@@ -20,7 +20,7 @@ linked = $(call linked_once,$(call linked_once,$(call linked_once,$(1))))
 TEST_SOURCES := $(wildcard tests/*/*.c)
 HELPERS := $(filter-out $(if $(CLAP),,clap_host) $(if $(VST3),,vst3_host),$(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES)))))
 TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_SOURCES)))) \
-              bank_dump measure lv2_instances jack_stage take_stage bench_fft
+              bank_dump measure lv2_instances jack_stage take_stage bench_fft bench_plugins
 $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
@@ -203,6 +203,11 @@ run-bench-lv2: all
 	@$(BUILD)/haloconv design room --rt60 3 --length 3 -o $(BUILD)/bench-lv2/mask.wav
 	@LV2_PATH=$(abspath $(BUILD)/bench-lv2):/usr/lib/lv2 \
 	  $(RECORD) 'LV2 plugins' $(BUILD)/tests/bench_lv2 $(BUILD)/bench-lv2/mask.wav $(or $(BENCH_SECONDS),10) 64 256
+# The same mask in our LV2, CLAP and VST3 plugins, after bench-lv2: BENCH_SECONDS=4 takes less than three minutes.
+run-bench-plugins: run-bench-lv2
+	@$(MAKE) --no-print-directory QUIET=1 $(BUILD)/tests/bench_plugins
+	@$(RECORD) 'One mask in LV2, CLAP and VST3' $(BUILD)/tests/bench_plugins $(BUILD)/bench-lv2/mask.wav \
+	  $(or $(BENCH_SECONDS),10) 1,64 1,256 50,256
 $(BUILD)/tests/bench_lv2: tests/bench/bench_lv2.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -267,7 +272,7 @@ $(BUILD)/tests/faulty.clap: $(CLAP_OBJS) $(CORE_OBJS) $(FAULTY) $(WINDOW) $(BUIL
 $(call tests_with,clap_host): $(BUILD)/plugins/core/controls.o | $(if $(CLAP),$(BUILD)/tests/faulty.clap $(CLAP))
 $(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test clap_gui_test live_driver_clap): private ALL_CFLAGS += $(CLAP_FLAGS)
 $(call tests_with,vst3_host): $(BUILD)/plugins/core/controls.o | $(VST3)
-$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
+$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test bench_plugins): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,base/realtime_pool device/device_queue)

@@ -203,7 +203,7 @@ run-bench-lv2: all
 	@$(BUILD)/haloconv design room --rt60 3 --length 3 -o $(BUILD)/bench-lv2/mask.wav
 	@LV2_PATH=$(abspath $(BUILD)/bench-lv2):/usr/lib/lv2 \
 	  $(RECORD) 'LV2 plugins' $(BUILD)/tests/bench_lv2 $(BUILD)/bench-lv2/mask.wav $(or $(BENCH_SECONDS),10) 64 256
-# The same mask in our LV2, CLAP and VST3 plugins, after bench-lv2: BENCH_SECONDS=4 takes less than three minutes.
+# The same mask in our LV2, CLAP and VST3 plugins, after bench-lv2: BENCH_SECONDS=3 takes less than three minutes.
 run-bench-plugins: run-bench-lv2
 	@$(MAKE) --no-print-directory QUIET=1 $(BUILD)/tests/bench_plugins
 	@$(RECORD) 'One mask in LV2, CLAP and VST3' $(BUILD)/tests/bench_plugins $(BUILD)/bench-lv2/mask.wav \

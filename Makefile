@@ -229,7 +229,7 @@ WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
 
 SETUPS := $(addprefix setup-,build test lint bench cross deb)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
-        ladder rung run-rung check deb
+        ladder rung run-rung check deb screenshots
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(WINDOW)

@@ -24,11 +24,11 @@ TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_S
 $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
-WINDOW_TESTS := $(addprefix $(BUILD)/tests/,window_test clap_gui_test lv2_ui_test)
+WINDOW_TESTS := $(addprefix $(BUILD)/tests/,window_test clap_gui_test lv2_ui_test screenshots_test)
 TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) $(if $(CLAP),,$(BUILD)/tests/clap_test) $(if $(VST3),,$(BUILD)/tests/vst3_test) \
                 $(if $(HAVE_LO),,$(patsubst %,$(BUILD)/tests/%,osc_test fuzz_osc fuzz_nsm)) \
                 $(if $(HAVE_ARCHIVE),,$(BUILD)/tests/fuzz_tar_input) \
-                $(if $(and $(WINDOW),$(call pkg_version,xtst)),$(if $(CLAP),,$(BUILD)/tests/clap_gui_test) $(if $(BUNDLE),,$(BUILD)/tests/lv2_ui_test),$(WINDOW_TESTS))
+                $(if $(and $(WINDOW),$(call pkg_version,xtst)),$(if $(CLAP),,$(BUILD)/tests/clap_gui_test) $(if $(BUNDLE),,$(BUILD)/tests/lv2_ui_test $(BUILD)/tests/screenshots_test),$(WINDOW_TESTS))
 TEST_PROGRAMS := $(filter-out $(TEST_MISSING),$(patsubst %,$(BUILD)/tests/%,$(filter %_test,$(TEST_NAMES))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
@@ -129,6 +129,10 @@ run-coverage:
 	-@$(MAKE) --no-print-directory QUIET=1 WITH_CUDA=0 BUILD=$(BUILD)/coverage OPT='-O1 -g' \
 	  CFLAGS=--coverage LDFLAGS=--coverage run-test
 	@$(PYTHON) tests/tools/coverage.py $(BUILD)/coverage
+# Pictures of the plugins' window, in screenshots/ of the build; the grids that the test compares with are stored anew.
+screenshots: $(BUILD)/tests/screenshots_test
+	@HC_TEST_PICTURES=new $(TEST_ENV) $<
+	@ls $(BUILD)/screenshots/*.png
 SOAK_SECONDS ?= 600
 # Random engines (each backend takes half of the time), and beside them live sessions under storms of changes; then two
 # clocks for an hour, and a file of more than 4 GiB.
@@ -293,7 +297,8 @@ $(BUILD)/tests/capacity_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_g
 $(BUILD)/tests/two_copies_test: $(BUILD)/libhaloconv.so
 $(WINDOW_TESTS:%=%.o): private ALL_CFLAGS += $(WINDOW_FLAGS)
 $(WINDOW_TESTS): $(WINDOW)
-$(BUILD)/tests/clap_gui_test $(BUILD)/tests/lv2_ui_test: $(CORE_OBJS)
+$(BUILD)/tests/clap_gui_test $(BUILD)/tests/lv2_ui_test $(BUILD)/tests/screenshots_test: $(CORE_OBJS)
+$(BUILD)/tests/screenshots_test: | $(BUILD)/haloconv.lv2/manifest.ttl
 $(BUILD)/tests/lv2_ui_test: $(BUILD)/plugins/haloconv.lv2/messages.o | $(LV2_WINDOW)
 $(WINDOW_TESTS): TEST_LIBS = $(WINDOW) $(BUILD)/libhaloconv.a $(WINDOW_LIBS) $(call pkg,--libs,xtst fontconfig)
 $(BUILD)/tests/no_memory_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \

@@ -39,7 +39,7 @@ static const struct variant *variant_of(const struct shot *shot)
     return &variants[v];
 }
 
-/* ---- a plugin that shows the same at all times --------------------------------------------------------------------- */
+/* ---- a plugin that shows the same at all times ------------------------------------------------------------------ */
 
 static double get(void *face, int control)
 {
@@ -73,7 +73,7 @@ static void state(void *face, struct window_state *to)
     to->in_peak = 0.25f, to->out_peak = 0.4f, to->load = 3;
 }
 
-/* ---- pictures ------------------------------------------------------------------------------------------------------ */
+/* ---- pictures --------------------------------------------------------------------------------------------------- */
 
 /* Mean colours of cells, red, green and blue. */
 typedef double grid[ROWS][COLUMNS][3];

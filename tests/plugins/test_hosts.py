@@ -1,8 +1,9 @@
 """The plugins in other programs' hosts: jalv (LV2) and Qtractor (LV2, CLAP) on a JACK server, pedalboard and DawDreamer
 (VST3), which are on PyPI only. Each plays a mask of the test's state or session; scipy plays the same in float64.
 
-These hosts cannot do everything. jalv and Qtractor cannot choose the size of a block: JACK's period is it. pedalboard
-refuses plugins with more outputs than inputs, DawDreamer opens the first plugin of a bundle, which is the mono one.
+These hosts cannot do everything. A block of jalv and Qtractor is JACK's period. Debian's Qtractor is built without VST3,
+and tracks of its sessions are stereo here. pedalboard refuses plugins with more outputs than inputs. DawDreamer opens the
+first plugin of a bundle, which is the mono one. Debian 12 has no Carla.
 """
 
 import base64

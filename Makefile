@@ -137,7 +137,7 @@ haloconv $(VERSION)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
 SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz cross-test \
-               bench-files bench-live bench-zita bench-lv2 bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
+               bench-files bench-live bench-zita bench-lv2 bench-plugins bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
 ifeq ($(filter clean setup uninstall rung cross-wheel $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
 endif
@@ -229,7 +229,7 @@ WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
 
 SETUPS := $(addprefix setup-,build test lint bench cross deb)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
-        ladder rung run-rung check deb
+        ladder rung run-rung check deb screenshots
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
      $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(WINDOW)
@@ -364,7 +364,7 @@ $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.
 # Goals of SETUP_GOALS first install the packages that they need and that are missing, unless SETUP=0. A second make then
 # does the work, because the first one has already looked for packages.
 ifneq ($(SETUP),0)
-WITH_PEERS := bench-files bench-live bench-zita bench-lv2 bench-fft plot
+WITH_PEERS := bench-files bench-live bench-zita bench-lv2 bench-plugins bench-fft plot
 demo: setup-build
 lint fuzz: setup-lint
 cross-test: setup-cross

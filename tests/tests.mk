@@ -20,15 +20,15 @@ linked = $(call linked_once,$(call linked_once,$(call linked_once,$(1))))
 TEST_SOURCES := $(wildcard tests/*/*.c)
 HELPERS := $(filter-out $(if $(CLAP),,clap_host) $(if $(VST3),,vst3_host),$(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES)))))
 TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_SOURCES)))) \
-              bank_dump measure lv2_instances jack_stage take_stage bench_fft
+              bank_dump measure lv2_instances jack_stage take_stage bench_fft bench_plugins
 $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
-WINDOW_TESTS := $(addprefix $(BUILD)/tests/,window_test clap_gui_test lv2_ui_test)
+WINDOW_TESTS := $(addprefix $(BUILD)/tests/,window_test clap_gui_test lv2_ui_test screenshots_test)
 TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) $(if $(CLAP),,$(BUILD)/tests/clap_test) $(if $(VST3),,$(BUILD)/tests/vst3_test) \
                 $(if $(HAVE_LO),,$(patsubst %,$(BUILD)/tests/%,osc_test fuzz_osc fuzz_nsm)) \
                 $(if $(HAVE_ARCHIVE),,$(BUILD)/tests/fuzz_tar_input) \
-                $(if $(and $(WINDOW),$(call pkg_version,xtst)),$(if $(CLAP),,$(BUILD)/tests/clap_gui_test) $(if $(BUNDLE),,$(BUILD)/tests/lv2_ui_test),$(WINDOW_TESTS))
+                $(if $(and $(WINDOW),$(call pkg_version,xtst)),$(if $(CLAP),,$(BUILD)/tests/clap_gui_test) $(if $(BUNDLE),,$(BUILD)/tests/lv2_ui_test $(BUILD)/tests/screenshots_test),$(WINDOW_TESTS))
 TEST_PROGRAMS := $(filter-out $(TEST_MISSING),$(patsubst %,$(BUILD)/tests/%,$(filter %_test,$(TEST_NAMES))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
@@ -54,7 +54,7 @@ $(patsubst %,$(BUILD)/tests/%_test,gpu_module lv2_module): | $(FAKE_MODULES)
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)'
 NEIGHBOUR := $(if $(PROGRAM),$(if $(SAN),,$(BUILD)/tests/libneighbour.so))
 TEST_TOOLS := $(FAKE_MODULES) $(NEIGHBOUR) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
-              $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage))
+              $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage no_sequencer.so))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
@@ -129,6 +129,10 @@ run-coverage:
 	-@$(MAKE) --no-print-directory QUIET=1 WITH_CUDA=0 BUILD=$(BUILD)/coverage OPT='-O1 -g' \
 	  CFLAGS=--coverage LDFLAGS=--coverage run-test
 	@$(PYTHON) tests/tools/coverage.py $(BUILD)/coverage
+# Pictures of the plugins' window, in screenshots/ of the build; the grids that the test compares with are stored anew.
+screenshots: $(BUILD)/tests/screenshots_test
+	@HC_TEST_PICTURES=new $(TEST_ENV) $<
+	@ls $(BUILD)/screenshots/*.png
 SOAK_SECONDS ?= 600
 # Random engines (each backend takes half of the time), and beside them live sessions under storms of changes; then two
 # clocks for an hour, and a file of more than 4 GiB.
@@ -203,6 +207,11 @@ run-bench-lv2: all
 	@$(BUILD)/haloconv design room --rt60 3 --length 3 -o $(BUILD)/bench-lv2/mask.wav
 	@LV2_PATH=$(abspath $(BUILD)/bench-lv2):/usr/lib/lv2 \
 	  $(RECORD) 'LV2 plugins' $(BUILD)/tests/bench_lv2 $(BUILD)/bench-lv2/mask.wav $(or $(BENCH_SECONDS),10) 64 256
+# The same mask in our LV2, CLAP and VST3 plugins, after bench-lv2: BENCH_SECONDS=3 takes less than three minutes.
+run-bench-plugins: run-bench-lv2
+	@$(MAKE) --no-print-directory QUIET=1 $(BUILD)/tests/bench_plugins
+	@$(RECORD) 'One mask in LV2, CLAP and VST3' $(BUILD)/tests/bench_plugins $(BUILD)/bench-lv2/mask.wav \
+	  $(or $(BENCH_SECONDS),10) 1,64 1,256 50,256
 $(BUILD)/tests/bench_lv2: tests/bench/bench_lv2.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -267,7 +276,7 @@ $(BUILD)/tests/faulty.clap: $(CLAP_OBJS) $(CORE_OBJS) $(FAULTY) $(WINDOW) $(BUIL
 $(call tests_with,clap_host): $(BUILD)/plugins/core/controls.o | $(if $(CLAP),$(BUILD)/tests/faulty.clap $(CLAP))
 $(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test clap_gui_test live_driver_clap): private ALL_CFLAGS += $(CLAP_FLAGS)
 $(call tests_with,vst3_host): $(BUILD)/plugins/core/controls.o | $(VST3)
-$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
+$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test bench_plugins): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,base/realtime_pool device/device_queue)
@@ -288,7 +297,8 @@ $(BUILD)/tests/capacity_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_g
 $(BUILD)/tests/two_copies_test: $(BUILD)/libhaloconv.so
 $(WINDOW_TESTS:%=%.o): private ALL_CFLAGS += $(WINDOW_FLAGS)
 $(WINDOW_TESTS): $(WINDOW)
-$(BUILD)/tests/clap_gui_test $(BUILD)/tests/lv2_ui_test: $(CORE_OBJS)
+$(BUILD)/tests/clap_gui_test $(BUILD)/tests/lv2_ui_test $(BUILD)/tests/screenshots_test: $(CORE_OBJS)
+$(BUILD)/tests/screenshots_test: | $(BUILD)/haloconv.lv2/manifest.ttl
 $(BUILD)/tests/lv2_ui_test: $(BUILD)/plugins/haloconv.lv2/messages.o | $(LV2_WINDOW)
 $(WINDOW_TESTS): TEST_LIBS = $(WINDOW) $(BUILD)/libhaloconv.a $(WINDOW_LIBS) $(call pkg,--libs,xtst fontconfig)
 $(BUILD)/tests/no_memory_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
@@ -312,4 +322,6 @@ $(BUILD)/tests/haloconv_faults: $(BUILD)/tests/fault_calls.o
 $(patsubst %,$(BUILD)/tests/%,haloconv_faults faults_test): TEST_LIBS = $(FAULTS)
 $(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/trap.o
 	$(call link,-shared -ldl -pthread)
+$(BUILD)/tests/no_sequencer.so: $(BUILD)/tests/no_sequencer.o
+	$(call link,-shared)
 $(BUILD)/tests/jack_stage: TEST_LIBS = $(call pkg,--libs,jack)

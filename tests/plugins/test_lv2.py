@@ -150,15 +150,16 @@ def test_lv2bench_runs_every_plugin(path, block):
 
 # ---- jalv on a JACK server of its own ------------------------------------------------------------------------------
 @pytest.fixture
-def jack(path, tmp_path):
-    tool("jalv"), tool("jackd"), tool("jack_lsp")
+def jack(request, path, tmp_path):
+    """A server with a period of the parameter, or 128 frames. -S, -t: a cycle waits up to 3 s for its clients."""
+    tool("jackd"), tool("jack_lsp")
     if SAN:
         pytest.skip(HOST_LIBRARY)
-    name = f"haloconv-{os.getpid()}"
+    name, period = f"haloconv-{os.getpid()}", str(getattr(request, "param", 128))
     env = {**path, "JACK_DEFAULT_SERVER": name, "JACK_NO_AUDIO_RESERVATION": "1", "JACK_NO_START_SERVER": "1"}
     with open(tmp_path / "jackd.log", "w", encoding="utf-8") as log:
-        server = subprocess.Popen(["jackd", "-n", name, "-r", "-d", "dummy", "-r", "48000", "-p", "128"],
-                                  stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(["jackd", "-n", name, "-r", "-S", "-t", "3000", "-d", "dummy", "-r", "48000",
+                                   "-p", period], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
     end = time.time() + 30
     while server.poll() is None and subprocess.run(["jack_lsp"], env=env, capture_output=True).returncode != 0:
         assert time.time() < end, "jackd does not answer: " + (tmp_path / "jackd.log").read_text()[-200:]
@@ -175,7 +176,7 @@ def jack(path, tmp_path):
 
 class Jalv:
     def __init__(self, env, *options, variant="stereo"):
-        words = ["stdbuf", "-oL", "jalv", "-t", *map(str, options), URI + variant]
+        words = ["stdbuf", "-oL", tool("jalv"), "-t", *map(str, options), URI + variant]
         self.process = subprocess.Popen(words, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, bufsize=1)
         os.set_blocking(self.process.stdout.fileno(), False)
@@ -244,19 +245,23 @@ def test_jalv_changes_masks_while_audio_runs(jack):
     assert "error" not in jalv.said.replace("error: invalid command", ""), jalv.said
 
 
-def test_jalv_loads_a_session(jack, folder):
-    """A state folder as hosts write it, with the mask in it by a relative path."""
-    (folder / "session").mkdir()
-    write(folder / "session/own.wav", noise(5000, 2))
-    (folder / "session/manifest.ttl").write_text(
+def write_session(folder, variant, mask, wet):
+    """A state folder as hosts write it; the mask is in it, or has an absolute path."""
+    folder.mkdir()
+    (folder / "manifest.ttl").write_text(
         "@prefix lv2: <http://lv2plug.in/ns/lv2core#> .\n@prefix pset: <http://lv2plug.in/ns/ext/presets#> .\n"
         "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
-        f"<state.ttl> a pset:Preset ; lv2:appliesTo <{URI}stereo> ; rdfs:seeAlso <state.ttl> .\n")
-    (folder / "session/state.ttl").write_text(
+        f"<state.ttl> a pset:Preset ; lv2:appliesTo <{URI}{variant}> ; rdfs:seeAlso <state.ttl> .\n")
+    (folder / "state.ttl").write_text(
         f"@prefix lv2: <http://lv2plug.in/ns/lv2core#> .\n@prefix pset: <http://lv2plug.in/ns/ext/presets#> .\n"
         f"@prefix state: <http://lv2plug.in/ns/ext/state#> .\n"
-        f"<> a pset:Preset ; lv2:appliesTo <{URI}stereo> ;\n"
-        f"  lv2:port [ lv2:symbol \"wet\" ; pset:value -7.5 ] ;\n  state:state [ <{URI}mask> <own.wav> ] .\n")
+        f"<> a pset:Preset ; lv2:appliesTo <{URI}{variant}> ;\n"
+        f"  lv2:port [ lv2:symbol \"wet\" ; pset:value {wet} ] ;\n  state:state [ <{URI}mask> <{mask}> ] .\n")
+
+
+def test_jalv_loads_a_session(jack, folder):
+    write_session(folder / "session", "stereo", "own.wav", -7.5)
+    write(folder / "session/own.wav", noise(5000, 2))
     jalv = Jalv(jack, "-l", folder / "session/")
     try:
         said = jalv.await_line(r"own\.wav: loaded, 0\.104 s \(5000 frames at 48000 Hz\), 2 routes; cpu")

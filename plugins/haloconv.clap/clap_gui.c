@@ -6,7 +6,6 @@
 #include <clap/ext/gui.h>
 #include <clap/ext/state.h>
 #include <clap/ext/timer-support.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,19 +65,8 @@ void face_answer_window(struct face *f)
 
 static void state(void *data, struct window_state *to)
 {
-    struct face *f = data;
-    struct core_meters meters;
-    char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
-    core_get_status(f->core, playing, status);
-    core_get_mask(f->core, to->mask[0]);
-    core_get_meters(f->core, &meters);
-    plugin_window_status(to, status, f->is_active && core_has_work(f->core));
-    snprintf(to->backend, sizeof to->backend, "%s", meters.engine);
-    to->in_peak = meters.in_peak, to->out_peak = meters.out_peak;
-    to->load = core_get(f->core, LOAD);
-    to->late = (uint64_t)core_get(f->core, LATE);
-    to->lost = (uint64_t)core_get(f->core, LOST);
-    to->overruns = (uint64_t)core_get(f->core, OVERRUNS);
+    const struct face *f = data;
+    plugin_window_read(f->core, f->is_active, to);
 }
 
 /* ---- the extension ------------------------------------------------------------------------------ */

@@ -63,8 +63,9 @@ static void take_close(struct take *t)
     for (int ch = 0; ch < n_out; ch++) free(t->out[ch]);
 }
 
-static void take_play(struct take *t, int n)
+static void take_play(void *take, int n)
 {
+    struct take *t = take;
     static double doubles[2][MAX_CHANNELS][MAX_FRAMES];
     void *in[MAX_CHANNELS], *out[MAX_CHANNELS];
     bool is_double = t->s->setup.symbolic_sample_size == V3_SAMPLE_64;
@@ -80,16 +81,6 @@ static void take_play(struct take *t, int n)
     for (int ch = 0; is_double && ch < t->s->variant->n_out; ch++)
         for (int i = 0; i < n; i++) t->out[ch][t->n + i] = (float)doubles[1][ch][i];
     t->n += n;
-}
-
-/* Blocks of 0 to `max_block` frames until `frames` have been played. */
-static void take_play_random(struct take *t, int frames, int max_block, uint64_t seed)
-{
-    struct random r = random_seeded(seed);
-    for (int end = t->n + frames; t->n < end;) {
-        int n = random_int(&r, 0, max_block);
-        take_play(t, n < end - t->n ? n : end - t->n);
-    }
 }
 
 static void check_mix(const struct take *t, const char *path, struct mix mix, int origin, int first)
@@ -209,8 +200,8 @@ static void every_plugin_plays_its_mask(const char *backend)
             if (variants[v].n_sources > 0 || (way % 2 && variants[v].n_in != variants[v].n_out)) continue;
             struct take t = take_open(variants[v].symbol, SANITIZED ? 3000 : 9000, NULL, way / 2, 128);
             t.in_place = way % 2;
-            take_play_random(&t, t.cap / 2, 700, 1);
-            take_play_random(&t, t.cap - t.n, 5, 2);
+            play_random_blocks(take_play, &t, t.cap / 2, 700, 1);
+            play_random_blocks(take_play, &t, t.cap - t.n, 5, 2);
             check_mix(&t, shipped(variants[v].mask), wet_only, 0, 0);
             take_close(&t);
         }
@@ -233,20 +224,20 @@ static void any_block(const char *backend)
 static void stopping_forgets_and_another_mask_plays(const char *backend)
 {
     struct take t = take_open("stereo", 40000, NULL, V3_SAMPLE_32, 64);
-    take_play_random(&t, 5000, 300, 1);
+    play_random_blocks(take_play, &t, 5000, 300, 1);
     int from = t.n;
     (*t.s->processor)->set_processing(t.s->processor, false);
     (*t.s->processor)->set_processing(t.s->processor, true);
-    take_play_random(&t, 5000, 300, 2);
+    play_random_blocks(take_play, &t, 5000, 300, 2);
     check_mix(&t, shipped("hall.wav"), wet_only, from, from);
     const char *mask = mask_file("other.wav", 2, 3000, RATE, 9);
     load_mask(t.s, mask);
-    take_play_random(&t, 10000, 300, 3);
+    play_random_blocks(take_play, &t, 10000, 300, 3);
     check_mix(&t, mask, wet_only, 0, t.n - 4000);
     vst3_deactivate(t.s);
     from = t.n;
     vst3_activate(t.s, 500);
-    take_play_random(&t, 5000, 300, 4);
+    play_random_blocks(take_play, &t, 5000, 300, 4);
     check_mix(&t, mask, wet_only, from, from);
     take_close(&t);
 }
@@ -307,15 +298,15 @@ static void controls_mix_and_bypass_is_the_input(const char *backend)
     vst3_point(t.s, GAIN, 3, 0);
     vst3_point(t.s, PREDELAY, 10, 0);
     take_play(&t, 0); /* the parameters alone */
-    take_play_random(&t, 20000, 512, 4);
+    play_random_blocks(take_play, &t, 20000, 512, 4);
     double gain = pow(10, 3.0 / 20);
     check_mix(&t, mask, (struct mix){gain * pow(10, -1), gain * pow(10, -6.0 / 20), 480}, 0, 10000);
     uint32_t tail = (*t.s->processor)->get_tail_samples(t.s->processor);
     check(tail >= 3480 && tail < 4480, "a tail of %u frames", tail);
     vst3_point(t.s, ENABLED, 1, 0);
-    take_play_random(&t, 4000, 512, 5);
+    play_random_blocks(take_play, &t, 4000, 512, 5);
     int from = t.n;
-    take_play_random(&t, 4000, 512, 6);
+    play_random_blocks(take_play, &t, 4000, 512, 6);
     for (int ch = 0; ch < 2; ch++)
         for (int i = from; i < t.n; i++) check(t.out[ch][i] == t.in[ch][i], "bypassed: channel %d, frame %d", ch, i);
     take_close(&t);
@@ -481,52 +472,23 @@ static void texts_and_values_agree(const char *backend)
     vst3_close(s);
 }
 
-static v3_result V3_API refused(void *self, const v3_tuid iid, void **to)
-{
-    return V3_NO_INTERFACE;
-}
-
-struct handler {
-    const struct v3_component_handler *calls;
-    int n_refs, n_restarts;
-};
-
-static uint32_t V3_API handler_ref(void *self)
-{
-    return (uint32_t)++((struct handler *)self)->n_refs;
-}
-
-static uint32_t V3_API handler_unref(void *self)
-{
-    return (uint32_t)--((struct handler *)self)->n_refs;
-}
-
-static v3_result V3_API handler_restart(void *self, int32_t flags)
-{
-    ((struct handler *)self)->n_restarts += flags == V3_RESTART_PARAM_VALUES_CHANGED;
-    return V3_OK;
-}
-
 static void a_preset_is_a_choice_of_a_list(const char *backend)
 {
-    static const struct v3_component_handler calls = {
-        .query_interface = refused, .ref = handler_ref, .unref = handler_unref, .restart_component = handler_restart};
     enum { ID = 0x70726573 };
-    struct handler handler = {&calls, 0, 0};
     struct take t = take_open("stereo", 40000, NULL, V3_SAMPLE_32, 64);
     struct v3_edit_controller **c = t.s->controller;
     v3_str_128 spring = {'S', 'p', 'r', 'i', 'n', 'g'};
     double x, hall = (*c)->get_parameter_normalised(c, ID);
-    (*c)->set_component_handler(c, (struct v3_component_handler **)&handler);
     (*c)->set_parameter_normalised(c, ID, hall); /* it plays */
     (*c)->set_parameter_normalised(c, ID, 0);
-    check(handler.n_restarts == 0 && hall > 0, "a preset that plays is loaded");
-    take_play_random(&t, 5000, 300, 1);
+    check(t.s->handler.n_restarts == 0 && hall > 0, "a preset that plays is loaded");
+    play_random_blocks(take_play, &t, 5000, 300, 1);
     check_mix(&t, shipped("hall.wav"), wet_only, 0, 0);
     check((*c)->get_parameter_value_for_string(c, ID, spring, &x) == V3_OK, "no preset Spring");
     (*c)->set_parameter_normalised(c, ID, x);
-    check(handler.n_restarts == 1 && (*c)->get_parameter_normalised(c, ID) == x, "the host is not told of the values");
-    take_play_random(&t, 30000, 300, 2);
+    check(t.s->handler.n_restarts == 1 && (*c)->get_parameter_normalised(c, ID) == x,
+          "the host is not told of the values");
+    play_random_blocks(take_play, &t, 30000, 300, 2);
     check((*c)->get_parameter_normalised(c, ID) == x && vst3_get(t.s, WET) == -12, "the preset is not there");
     char text[STATE_BYTES];
     check(vst3_save(t.s, text, 1000) && vst3_load(t.s, text, strlen(text), 1000) &&
@@ -537,7 +499,6 @@ static void a_preset_is_a_choice_of_a_list(const char *backend)
     take_play(&t, 64);
     check((*c)->get_parameter_normalised(c, ID) == 0, "an own mask counts as a preset");
     take_close(&t);
-    check(handler.n_refs == 0, "%d references to the host are left", handler.n_refs);
     struct vst3_session *head = vst3_open("binaural");
     check((*head->controller)->normalised_parameter_to_plain(head->controller, ID, 1) == 0, "a preset with sources");
     vst3_close(head);

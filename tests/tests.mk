@@ -266,7 +266,7 @@ $(BUILD)/tests/faulty.clap: $(CLAP_OBJS) $(CORE_OBJS) $(FAULTY) $(WINDOW) $(BUIL
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL $(LIB_LIBS) $(WINDOW_LIBS))
 $(call tests_with,clap_host): $(BUILD)/plugins/core/controls.o | $(if $(CLAP),$(BUILD)/tests/faulty.clap $(CLAP))
 $(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test clap_gui_test live_driver_clap): private ALL_CFLAGS += $(CLAP_FLAGS)
-$(call tests_with,vst3_host): $(BUILD)/plugins/core/controls.o | $(VST3)
+$(call tests_with,vst3_host): $(BUILD)/plugins/core/controls.o | $(VST3) $(VST3_INFO)
 $(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test vst3_gui_test): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 # freewheel_test is linked with engine threads that wake up late.

@@ -80,8 +80,9 @@ static void send_meters(struct vst3 *face, struct v3_param_changes **changes, in
     if (!changes || (double)face->unsent < METERS_MS * face->setup.sample_rate / 1000) return;
     face->unsent = 0;
     for (int c = 0; c < N_CONTROLS; c++) {
+        if (!vst3_is_meter(c)) continue;
         double value = vst3_to_normalised(c, (double)core_get(face->core, c));
-        if (!vst3_is_meter(c) || value == face->sent[c]) continue;
+        if (value == face->sent[c]) continue;
         v3_param_id id = control_id(c);
         int32_t index;
         struct v3_param_value_queue **queue = (*changes)->add_param_data(changes, &id, &index);

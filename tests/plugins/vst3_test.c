@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { RATE = 48000, STATE_BYTES = 32768, MAX_FRAMES = 8192 };
 
@@ -100,8 +101,9 @@ static int count_files(void)
     return n;
 }
 
-static void a_scan_lists_every_plugin_and_opens_nothing(const char *backend)
+static void a_scan_is_fast_and_opens_nothing(const char *backend)
 {
+    clock_t start = clock();
     struct v3_plugin_factory_3 **f = vst3_factory();
     int files = count_files();
     check((*f)->num_classes(f) == N_VARIANTS, "%d classes", (*f)->num_classes(f));
@@ -121,11 +123,41 @@ static void a_scan_lists_every_plugin_and_opens_nothing(const char *backend)
         check((*s->controller)->get_parameter_count(s->controller) > 0, "%s has no parameter", one.name);
         vst3_close(s);
     }
+    double ms = 1e3 * (double)(clock() - start) / CLOCKS_PER_SEC;
+    check(SANITIZED || ms < 50, "a scan takes %.1f ms", ms);
     check(count_files() == files, "a scan leaves files open");
     FILE *maps = fopen("/proc/self/maps", "r");
     check(maps, "/proc/self/maps");
     for (char line[4200]; fgets(line, sizeof line, maps);) check(!strstr(line, "cuda"), "a scan opens a GPU: %s", line);
     fclose(maps);
+}
+
+/* Hosts read the file instead of loading the plugin. */
+static void the_module_info_is_that_of_the_factory(const char *backend)
+{
+    static char text[16384];
+    char path[4200], want[600];
+    struct v3_plugin_factory_3 **f = vst3_factory();
+    struct v3_class_info_2 info;
+    snprintf(path, sizeof path, "%.*sResources/moduleinfo.json",
+             (int)(strstr(vst3_file(), "Contents/") + 9 - vst3_file()), vst3_file());
+    FILE *file = fopen(path, "r");
+    check(file, "%s", path);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    const char *at = text;
+    for (int i = 0; (*f)->get_class_info_2(f, i, &info) == V3_OK; i++) {
+        char id[33];
+        for (int k = 0; k < 16; k++) snprintf(id + 2 * k, 3, "%02X", info.class_id[k]);
+        snprintf(want, sizeof want,
+                 "\"CID\": \"%s\",\n      \"Category\": \"%s\",\n      \"Name\": \"%s\",\n      \"Vendor\": \"%s\",\n"
+                 "      \"Version\": \"%s\",\n      \"SDKVersion\": \"%s\",\n",
+                 id, info.category, info.name, info.vendor, info.version, info.sdk_version);
+        at = strstr(at, want);
+        check(at, "class %d of the factory is not class %d of %s:\n%s", i, i, path, want);
+        at += strlen(want);
+    }
+    check(!strstr(at, "CID"), "%s has more classes", path);
 }
 
 /* Sessions of hosts have these. */
@@ -377,7 +409,7 @@ static void hostile_points_are_limited(const char *backend)
     struct take t = take_open("stereo", 4096, NULL, V3_SAMPLE_32, 64);
     static const int frames[] = {500, -7, 70000, INT32_MAX, INT32_MIN, 3};
     for (int i = 0; i < 6; i++) vst3_point(t.s, WET, i % 2 ? NAN : INFINITY, frames[i]);
-    vst3_point(t.s, LOAD, 5, 3); /* not a parameter */
+    vst3_point(t.s, LOAD, 5, 3); /* only the plugin sets it */
     take_play(&t, 4096);
     for (int i = 0; i < t.n; i++) check(isfinite(t.out[0][i]), "frame %d is %g", i, (double)t.out[0][i]);
     char text[STATE_BYTES];
@@ -502,6 +534,32 @@ static void a_preset_is_a_choice_of_a_list(const char *backend)
     struct vst3_session *head = vst3_open("binaural");
     check((*head->controller)->normalised_parameter_to_plain(head->controller, ID, 1) == 0, "a preset with sources");
     vst3_close(head);
+}
+
+static void meters_are_parameters_that_only_show(const char *backend)
+{
+    struct take t = take_open("stereo", 20000, NULL, V3_SAMPLE_32, 500);
+    struct v3_edit_controller **c = t.s->controller;
+    struct v3_param_info info;
+    v3_str_128 text;
+    int n_meters = 0;
+    for (int i = 0; (*c)->get_parameter_info(c, i, &info) == V3_OK; i++) {
+        n_meters += info.flags == V3_PARAM_READ_ONLY && info.step_count == 0;
+        check((info.flags & V3_PARAM_READ_ONLY) == 0 || info.flags == V3_PARAM_READ_ONLY, "flags %x", info.flags);
+    }
+    check(n_meters == 4, "%d meters", n_meters);
+    for (int i = 0; i < 4; i++) take_play(&t, 500);
+    check(isnan(t.s->meters[LOAD]), "a meter is sent after %d frames", t.n);
+    for (int i = 0; i < 4; i++) take_play(&t, 500);
+    check(t.s->meters[LOAD] > 0 && isnan(t.s->meters[LATE]), "the load is %g", t.s->meters[LOAD]);
+    const uint32_t id = control_id(LOAD);
+    (*c)->set_parameter_normalised(c, id, 1); /* as hosts do with what was sent */
+    const double load = (*c)->get_parameter_normalised(c, id);
+    check(load > 0 && load < 1, "a host sets the load to %g", load);
+    check((*c)->get_parameter_string_for_value(c, id, 0.0375, text) == V3_OK && text[0] == '3' && text[1] == '7' &&
+              text[2] == '.' && text[3] == '5' && text[4] == 0,
+          "the text of 37.5 %%");
+    take_close(&t);
 }
 
 static void set_all(struct vst3_session *s, struct random *r)
@@ -633,7 +691,8 @@ static void the_window_works_while_blocks_play(const char *backend)
 int main(void)
 {
     static const struct test tests[] = {
-        TEST(a_scan_lists_every_plugin_and_opens_nothing, false),
+        TEST(a_scan_is_fast_and_opens_nothing, false),
+        TEST(the_module_info_is_that_of_the_factory, false),
         TEST(ids_stay, false),
         TEST(the_factory_refuses_what_it_does_not_have, false),
         TEST(buses_are_those_of_the_variant, false),
@@ -649,6 +708,7 @@ int main(void)
         TEST(process_makes_no_system_call, false),
         TEST(texts_and_values_agree, false),
         TEST(a_preset_is_a_choice_of_a_list, false),
+        TEST(meters_are_parameters_that_only_show, false),
         TEST(states_come_back, false),
         TEST(states_are_those_of_clap, false),
         TEST(hostile_states_change_nothing, false),

@@ -92,7 +92,7 @@ run-kernel-test: $(if $(HAVE_CUDA),all $(BUILD)/haloconv-ladder $(addprefix $(BU
 	@$(TEST_ENV) tests/run $(BUILD)/tests/refusals_test $(BUILD)/tests/ladder_test $(wildcard tests/cuda/test_*.py) \
 	  tests/host/test_program.py::test_devices
 # ThreadSanitizer over storms of changes, and files. It has a build folder of its own.
-RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_mask portaudio_other_block clap_swap_during_a_longer_mask
+RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_mask portaudio_other_block clap_swap_during_a_longer_mask vst3_swap_during_a_longer_mask
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          parallel_copy_test:blocks_arrive_whole tail_levels_cost_test:threads_catch_up_to_the_same_frames \
          wakeup_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
@@ -261,13 +261,16 @@ $(NEIGHBOUR): $(BUILD)/tests/neighbour_player.o $(BUILD)/libhost.a $(BUILD)/libh
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL$(comma)--as-needed $(HOST_LIBS) $(LIB_LIBS))
 # They have the tables of the plugins, and load the bundle and this one. With -rdynamic its calls reach the functions of trap.c.
 $(call tests_with,lv2_host): $(BUILD)/plugins/core/controls.o | $(BUILD)/tests/faulty.lv2/haloconv.so
-# The CLAP plugin, and with that device.
-$(BUILD)/tests/faulty.clap: $(CLAP_OBJS) $(CORE_OBJS) $(FAULTY) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/tests/faulty.lv2/haloconv.so
+# The CLAP and the VST3 plugin, and with that device.
+WITH_FAULTY := $(CORE_OBJS) $(FAULTY) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/tests/faulty.lv2/haloconv.so
+$(BUILD)/tests/faulty.clap: $(CLAP_OBJS) $(WITH_FAULTY)
+$(BUILD)/tests/faulty.vst3: $(VST3_OBJS) $(WITH_FAULTY)
+$(BUILD)/tests/faulty.clap $(BUILD)/tests/faulty.vst3:
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL $(LIB_LIBS) $(WINDOW_LIBS))
 $(call tests_with,clap_host): $(BUILD)/plugins/core/controls.o | $(if $(CLAP),$(BUILD)/tests/faulty.clap $(CLAP))
-$(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test clap_gui_test live_driver_clap): private ALL_CFLAGS += $(CLAP_FLAGS)
-$(call tests_with,vst3_host): $(BUILD)/plugins/core/controls.o | $(VST3) $(VST3_INFO)
-$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test vst3_gui_test): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
+$(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test clap_gui_test): private ALL_CFLAGS += $(CLAP_FLAGS)
+$(call tests_with,vst3_host): $(BUILD)/plugins/core/controls.o | $(if $(VST3),$(BUILD)/tests/faulty.vst3 $(VST3) $(VST3_INFO))
+$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test vst3_gui_test live_driver_plugins): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,base/realtime_pool device/device_queue)

@@ -15,12 +15,12 @@ enum { MAX_POINTS = 16 };
 const char *vst3_file(void)
 {
     static char path[4096];
-    const char *build = getenv("BUILD");
-    char relative[2048];
+    const char *build = getenv("BUILD"), *name = getenv("VST3_PLUGIN");
+    char relative[2048], in_bundle[200];
     struct utsname machine;
     uname(&machine);
-    snprintf(relative, sizeof relative, "%s/haloconv.vst3/Contents/%s-linux/haloconv.so", build ? build : "build",
-             machine.machine);
+    snprintf(in_bundle, sizeof in_bundle, "haloconv.vst3/Contents/%s-linux/haloconv.so", machine.machine);
+    snprintf(relative, sizeof relative, "%s/%s", build ? build : "build", name ? name : in_bundle);
     check(realpath(relative, path), "%s: there is no plugin", relative);
     return path;
 }

@@ -24,7 +24,7 @@ struct vst3_session {
     } handler;
 };
 
-/* The file of the bundle in $BUILD, and its factory. They end the test on failure. */
+/* The plugin, $VST3_PLUGIN in $BUILD or the file of the bundle, and its factory. They end the test on failure. */
 const char *vst3_file(void);
 struct v3_plugin_factory_3 **vst3_factory(void);
 

@@ -33,6 +33,7 @@ struct vst3 {
     _Atomic double shown[N_CONTROLS];    /* values of the core's controls; any thread                              */
     int preset;                          /* the choice of the host since the last state; 0: none; main thread      */
     char former_mask[CORE_PATH_BYTES];   /* at that choice; it plays until the preset is loaded                    */
+    char log[CORE_PATH_BYTES];           /* file that gets all messages; "": the standard error gets warnings      */
     struct v3_component_handler **handler; /* of the host; NULL: none; main thread                                 */
 };
 
@@ -80,7 +81,7 @@ v3_result V3_API vst3_process(void *self, struct v3_process_data *data);
 struct v3_plugin_view **vst3_view_create(struct vst3 *face); /* with one reference                                 */
 
 /* vst3_plugin.c: any thread */
-void vst3_report(void *data, int level, const char *text);   /* level: enum hc_live_level                          */
+void vst3_report(void *face, int level, const char *text);   /* level: enum hc_live_level                          */
 v3_result V3_API vst3_query(struct vst3 *face, const v3_tuid iid, void **to);
 uint32_t vst3_ref(struct vst3 *face);
 uint32_t vst3_unref(struct vst3 *face);

@@ -9,12 +9,11 @@
 
 enum { MAX_BLOCK = 1024 }; /* frames of the engine's block; a host that renders may announce many more */
 
-/* VST3 has no log of the host. $HALOCONV_LOG is a file that gets all messages. */
+/* VST3 has no log of the host. */
 void vst3_report(void *data, int level, const char *text)
 {
-    (void)data;
-    const char *path = getenv("HALOCONV_LOG"); /* the host may change it */
-    FILE *file = path && *path ? fopen(path, "a") : NULL;
+    const struct vst3 *face = data;
+    FILE *file = face->log[0] ? fopen(face->log, "a") : NULL;
     if (file || level != HC_LIVE_NOTE) fprintf(file ? file : stderr, "haloconv: %s\n", text);
     if (file) fclose(file);
 }
@@ -165,7 +164,7 @@ static v3_result V3_API set_active(void *self, v3_bool is_on)
     if (s->max_block_size < 1) return V3_NOT_INITIALIZED; /* before setup_processing */
     int block = s->max_block_size < MAX_BLOCK ? s->max_block_size : MAX_BLOCK;
     if (!core_open(face->core, (int)lrint(s->sample_rate), block, why, sizeof why)) {
-        vst3_report(NULL, HC_LIVE_ERROR, why);
+        vst3_report(face, HC_LIVE_ERROR, why);
         return V3_INTERNAL_ERR;
     }
     core_set_offline(face->core, s->process_mode == V3_OFFLINE);
@@ -208,7 +207,7 @@ static v3_result V3_API set_state(void *self, struct v3_bstream **stream)
         if (n < 0 || n > room) return V3_INTERNAL_ERR;
     }
     if (!core_restore(face->core, text, length, why, sizeof why)) {
-        vst3_report(NULL, HC_LIVE_ERROR, why);
+        vst3_report(face, HC_LIVE_ERROR, why);
         return V3_FALSE;
     }
     face->preset = 0;
@@ -318,6 +317,8 @@ struct vst3 *vst3_create(const struct variant *variant, const char *folder)
         free(face);
         return NULL;
     }
+    const char *log = getenv("HALOCONV_LOG");
+    if (log) snprintf(face->log, sizeof face->log, "%s", log);
     face->component = &component;
     face->processor = &processor;
     face->controller = &vst3_controller;

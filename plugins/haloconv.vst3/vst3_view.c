@@ -171,14 +171,14 @@ static v3_result V3_API attached(void *self, void *parent, const char *type)
     char why[400];
     if (view->window || !parent || is_supported(self, type) != V3_TRUE) return V3_INVALID_ARG;
     if (!start_timer(view)) {
-        vst3_report(NULL, HC_LIVE_WARNING, "the window needs a timer (IRunLoop), which this host's frame lacks");
+        vst3_report(view->face, HC_LIVE_WARNING, "the window needs a timer (IRunLoop), which this host's frame lacks");
         return V3_FALSE;
     }
     const struct window_config config = {(uintptr_t)parent, view->scale, view->width, view->height};
     view->window = window_open(&view->content.model, &config, why, sizeof why);
     if (view->window) return V3_OK;
     stop_timer(view);
-    vst3_report(NULL, HC_LIVE_ERROR, why);
+    vst3_report(view->face, HC_LIVE_ERROR, why);
     return V3_FALSE;
 }
 

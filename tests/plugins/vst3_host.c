@@ -100,7 +100,11 @@ static uint32_t V3_API more_unref(void *self)
 
 static v3_result V3_API more_dirty(void *self, v3_bool is_dirty)
 {
-    HANDLER(self, more_calls)->n_dirty += is_dirty;
+    struct vst3_handler *h = HANDLER(self, more_calls);
+    h->n_dirty += is_dirty;
+    check(
+        vst3_save((struct vst3_session *)(void *)((char *)h - offsetof(struct vst3_session, handler)), h->state, 4096),
+        "no state");
     return V3_OK;
 }
 

@@ -552,6 +552,9 @@ static void meters_are_parameters_that_only_show(const char *backend)
     check(isnan(t.s->meters[LOAD]), "a meter is sent after %d frames", t.n);
     for (int i = 0; i < 4; i++) take_play(&t, 500);
     check(t.s->meters[LOAD] > 0 && isnan(t.s->meters[LATE]), "the load is %g", t.s->meters[LOAD]);
+    t.s->meters[LOAD] = NAN;
+    take_play(&t, 500);
+    check(isnan(t.s->meters[LOAD]), "a meter is sent twice in %d frames", 500);
     const uint32_t id = control_id(LOAD);
     (*c)->set_parameter_normalised(c, id, 1); /* as hosts do with what was sent */
     const double load = (*c)->get_parameter_normalised(c, id);

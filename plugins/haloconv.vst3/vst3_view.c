@@ -121,8 +121,10 @@ static void V3_API on_timer(void *self)
     struct view *view = VST3_PART_OF(self, struct view, timed);
     struct vst3 *face = view->face;
     if (!view->window) return;
-    if (view->is_mask_chosen && !(atomic_load(&face->is_active) && core_has_work(face->core))) notify_of_mask(view);
-    if (window_idle(view->window) != WINDOW_OPEN) close_view(view);
+    if (window_idle(view->window) != WINDOW_OPEN)
+        close_view(view);
+    else if (view->is_mask_chosen && !(atomic_load(&face->is_active) && core_has_work(face->core)))
+        notify_of_mask(view);
 }
 
 /* ---- the interfaces ----------------------------------------------------------------------------- */

@@ -3,6 +3,8 @@
 #include "vst3_host.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,6 +291,36 @@ static void the_mask_before_a_preset_of_the_host_is_chosen_again(const char *bac
     close_gui(h);
 }
 
+static atomic_bool must_end;
+
+static void *play_on(void *data)
+{
+    for (; !atomic_load(&must_end); pause_us(300)) play(data);
+    return NULL;
+}
+
+static void presets_and_values_are_set_while_blocks_play(const char *backend)
+{
+    struct shown *h = open_gui("stereo");
+    pthread_t audio;
+    h->s->setup.process_mode = V3_REALTIME;
+    vst3_activate(h->s, BLOCK);
+    atomic_store(&must_end, false);
+    check(pthread_create(&audio, NULL, play_on, h) == 0, "no thread");
+    settle(h); /* the list is there */
+    for (int i = 0; i < 4; i++) {
+        gui_click(&h->f, gui_row(&h->f, i % 2 ? 0 : 3), 1, 2);
+        until(h, (void)0, h->s->handler.n_dirty == i + 1, "mask %d is not loaded", i);
+        gui_click(&h->f, gui_part(&h->f, GAIN), 5, 1);
+        until(h, (void)0, h->s->handler.n_edits == 12 * (i + 1), "%d edits", h->s->handler.n_edits);
+    }
+    atomic_store(&must_end, true);
+    pthread_join(audio, NULL);
+    check_state(h, "shipped hall.wav\n");
+    check_state(h, "\ngain -2\n");
+    close_gui(h);
+}
+
 static void opened_and_closed_100_times_it_leaves_nothing(const char *backend)
 {
     int files = 0, threads = 0;
@@ -479,6 +511,7 @@ int main(void)
         TEST(a_switch_is_the_bypass_and_needs_no_handler, 0),
         TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
         TEST(the_mask_before_a_preset_of_the_host_is_chosen_again, 0),
+        TEST(presets_and_values_are_set_while_blocks_play, 0),
         TEST(opened_and_closed_100_times_it_leaves_nothing, 0),
         TEST(the_view_may_outlive_the_references_to_its_plugin, 0),
         TEST(sizes_are_those_of_the_window, 0),

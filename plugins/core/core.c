@@ -15,9 +15,16 @@ enum {
     MAX_USUAL_BLOCK = 4096,
     MAX_STEP = 128, /* max. frames between two directions of a source, also inside a longer block */
     FADE_MS = 20,
-    GRID_DEG = 4,            /* distance of the directions to which banks are interpolated; a source mixes three */
-    HISTORY_S = 10,          /* input history */
-    HISTORY_FLOATS = 1 << 23 /* max. input history, all channels together: 32 MiB */
+    GRID_DEG = 4,             /* distance of the directions to which banks are interpolated; a source mixes three */
+    HISTORY_S = 10,           /* input history */
+    HISTORY_FLOATS = 1 << 23, /* max. input history, all channels together: 32 MiB */
+    N_ANSWERS = 8             /* the last ones, for core_answer */
+};
+
+struct answer {
+    uint64_t number; /* of the request; 0: none yet */
+    int error;
+    char why[CORE_STATUS_BYTES];
 };
 
 static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "gpu"};
@@ -34,6 +41,9 @@ struct core {
     atomic_uint longest;      /* frames of the longest response of the mask */
     atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
     atomic_bool is_requested; /* a mask was requested since the last core_work */
+    atomic_bool is_working;   /* core_work is under way */
+    atomic_uint_fast64_t n_requests; /* requests for masks so far: the number of the last one */
+    atomic_uint_fast64_t answered;   /* number of the last request that was answered */
 
     /* audio */
     int backend;        /* last value of the control */
@@ -51,26 +61,47 @@ struct core {
 
     pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
     char report[CORE_STATUS_BYTES]; /* the last warning or error of this core_work */
-    uint64_t n_masks;               /* hc_live_stats.masks after the last core_work */
+    uint64_t loaded;                /* number of the request whose mask was loaded last */
 
     pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
     char restored[CORE_PATH_BYTES]; /* a mask for the state that is not loaded yet or cannot be read; "" = none */
-    unsigned n_restored;            /* how often `restored` was set */
-    unsigned n_requested;           /* n_restored when `restored` was last requested */
+    uint64_t restored_number;       /* of the request for `restored` */
+    bool is_restore_requested;
+    struct answer answers[N_ANSWERS]; /* the answer to request n is in n % N_ANSWERS */
     char playing[CORE_PATH_BYTES];  /* core_get_status */
     char status[CORE_STATUS_BYTES];
     char engine[96]; /* core_get_meters */
 };
 
-static void set_restored(struct core *c, const char *path, bool requests)
+/* Under `lock`. */
+static void request_restored(struct core *c)
+{
+    hc_live_request(
+        c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = c->restored, .number = c->restored_number});
+    c->is_restore_requested = true;
+}
+
+/* Returns the number of the request for the mask, which is made later unless `requests`. */
+static uint64_t set_restored(struct core *c, const char *path, bool requests)
 {
     pthread_mutex_lock(&c->lock);
     snprintf(c->restored, sizeof c->restored, "%s", path);
-    c->n_restored++;
-    if (requests) {
-        hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = c->restored});
-        c->n_requested = c->n_restored;
+    uint64_t number = c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
+    c->is_restore_requested = false;
+    if (requests) request_restored(c);
+    pthread_mutex_unlock(&c->lock);
+    return number;
+}
+
+/* The mask that plays is loaded again, unless another is restored. */
+static void keep_mask(struct core *c)
+{
+    pthread_mutex_lock(&c->lock);
+    if (!c->restored[0]) {
+        memcpy(c->restored, c->playing, sizeof c->restored);
+        c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
     }
+    c->is_restore_requested = false;
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -117,6 +148,20 @@ static void report(void *data, int level, const char *text)
     c->host.log(c->host.data, level, text);
 }
 
+/* hc_live_work calls it. */
+static void answer(void *data, uint64_t number, int error, const char *why)
+{
+    struct core *c = data;
+    struct answer *to = &c->answers[number % N_ANSWERS];
+    if (!error) c->loaded = number;
+    pthread_mutex_lock(&c->lock);
+    to->number = number;
+    to->error = error;
+    snprintf(to->why, sizeof to->why, "%s", why);
+    pthread_mutex_unlock(&c->lock);
+    if (number > c->answered) atomic_store(&c->answered, number);
+}
+
 /* Could the mask of the state not be loaded? false also if it plays already. */
 static bool has_lost_mask(struct core *c, const char *playing)
 {
@@ -129,20 +174,15 @@ static bool has_lost_mask(struct core *c, const char *playing)
 bool core_work(struct core *c)
 {
     char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES] = "";
-    hc_live_stats stats = {.size = sizeof stats};
     hc_live_info info = {.size = sizeof info};
     pthread_mutex_lock(&c->working);
+    atomic_store(&c->is_working, true);
     bool is_requested = atomic_exchange(&c->is_requested, false);
     c->report[0] = '\0';
-    pthread_mutex_lock(&c->lock);
-    unsigned n_requested = c->n_requested;
-    pthread_mutex_unlock(&c->lock);
-    bool is_first = hc_live_mask(c->live, playing, sizeof playing) == 0;
+    uint64_t loaded = c->loaded;
     int error = hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
-    hc_live_get_stats(c->live, &stats);
-    bool is_loaded = stats.masks != c->n_masks || (is_first && playing[0]), was_lost = atomic_load(&c->is_lost);
-    c->n_masks = stats.masks;
+    bool is_loaded = c->loaded != loaded, was_lost = atomic_load(&c->is_lost);
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
     atomic_store(&c->is_lost, is_lost);
     if (is_lost && error) c->host.log(c->host.data, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
@@ -153,11 +193,13 @@ bool core_work(struct core *c)
                  c->report[0] ? c->report : "ok");
     pthread_mutex_lock(&c->lock);
     memcpy(c->playing, playing, sizeof c->playing);
-    if (is_loaded && n_requested == c->n_restored) c->restored[0] = '\0'; /* a mask that came since then stays */
+    if (is_loaded && c->is_restore_requested && c->loaded >= c->restored_number)
+        c->restored[0] = '\0'; /* a mask that came since then stays */
     if (status[0]) memcpy(c->status, status, sizeof c->status);
     if (info.device[0])
         snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);
     pthread_mutex_unlock(&c->lock);
+    atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
     bool is_news = is_requested || status[0];
     if (is_news && c->host.changed) c->host.changed(c->host.data);
@@ -231,13 +273,42 @@ bool core_has_work(const struct core *c)
     return hc_live_has_work(c->live) || atomic_load(&c->is_requested);
 }
 
-bool core_request_mask(struct core *c, const char *path, size_t length)
+bool core_is_loading(const struct core *c)
+{
+    return atomic_load(&c->is_working) || (c->is_active && core_has_work(c));
+}
+
+enum core_answer core_answer(struct core *c, uint64_t number, char why[CORE_STATUS_BYTES])
+{
+    const struct answer *to = &c->answers[number % N_ANSWERS];
+    why[0] = '\0';
+    if (atomic_load(&c->answered) < number) return CORE_PENDING;
+    pthread_mutex_lock(&c->lock);
+    enum core_answer result = to->number != number ? CORE_REPLACED : to->error ? CORE_FAILED : CORE_LOADED;
+    if (result == CORE_FAILED) memcpy(why, to->why, sizeof to->why);
+    pthread_mutex_unlock(&c->lock);
+    return result;
+}
+
+uint64_t core_request_mask(struct core *c, const char *path, size_t length)
 {
     char text[CORE_PATH_BYTES];
-    if (c->host.worker == CORE_NO_WORKER || length >= sizeof text) return false;
+    if (c->host.worker == CORE_NO_WORKER || length >= sizeof text) return 0;
     memcpy(text, path, length);
     text[length] = '\0';
-    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = text});
+    uint64_t number = atomic_fetch_add(&c->n_requests, 1) + 1;
+    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = text, .number = number});
+    atomic_store(&c->is_requested, true);
+    wake_loader(c);
+    return number;
+}
+
+/* *number: that of the request. */
+static bool restore_mask(struct core *c, const char *path, uint64_t *number)
+{
+    bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
+    *number = set_restored(c, path, requests);
+    if (!requests) return c->must_load = true, false;
     atomic_store(&c->is_requested, true);
     wake_loader(c);
     return true;
@@ -245,22 +316,19 @@ bool core_request_mask(struct core *c, const char *path, size_t length)
 
 bool core_restore_mask(struct core *c, const char *path)
 {
-    bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
-    set_restored(c, path, requests);
-    if (!requests) return c->must_load = true, false;
-    atomic_store(&c->is_requested, true);
-    wake_loader(c);
-    return true;
+    uint64_t number;
+    return restore_mask(c, path, &number);
 }
 
-bool core_choose_mask(struct core *c, const char *path)
+uint64_t core_choose_mask(struct core *c, const char *path)
 {
+    uint64_t number;
     if (c->is_active) return core_request_mask(c, path, strlen(path));
-    core_restore_mask(c, path);
-    return true;
+    restore_mask(c, path, &number);
+    return number;
 }
 
-bool core_load_preset(struct core *c, const struct plugin_preset *preset)
+uint64_t core_load_preset(struct core *c, const struct plugin_preset *preset)
 {
     char path[CORE_PATH_BYTES];
     core_set(c, DRY, (double)preset->dry_db);
@@ -447,21 +515,19 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     config.normalise = 1;   /* banks differ by 30 dB, and users wear headphones */
     config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
     config.say = report;
+    config.answer = answer;
     config.data = c;
-    char path[CORE_PATH_BYTES];
     hc_live *live;
     if (hc_live_open(&config, &live, why, cap) != HC_OK) return false;
     if (c->has_loader && c->live) finish_work(c); /* a mask that was asked for stays, too */
-    core_get_mask(c, path);
     pthread_mutex_lock(&c->working); /* the loader uses `live` under it */
     hc_live_close(c->live);
     c->live = live;
     c->rate = rate, c->block = block;
-    c->n_masks = 0;
     c->backend = BACKEND_AUTO;
     c->direction[0] = NAN;
     pthread_mutex_unlock(&c->working);
-    set_restored(c, path, false);
+    keep_mask(c);
     return c->must_load = true;
 }
 
@@ -476,14 +542,15 @@ void core_reset(struct core *c)
 
 bool core_activate(struct core *c)
 {
-    char path[CORE_PATH_BYTES];
     bool loads = c->must_load;
     hc_live_reset(c->live);
     c->quiet = 0;
     turn_knobs(c); /* the backend of a state is there with the mask */
     if (loads) {
-        core_get_mask(c, path);
-        core_load_now(c, path);
+        pthread_mutex_lock(&c->lock);
+        request_restored(c);
+        pthread_mutex_unlock(&c->lock);
+        core_work(c);
     } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {
         core_work(c);
     }

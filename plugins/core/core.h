@@ -93,12 +93,25 @@ bool core_is_quiet(const struct core *core);
 
 /* ---- masks ---- */
 
-/* Asks for a mask, which the worker loads. false: the path is too long, or the core has no worker. [rt], but it wakes
- * the core's own loader by a system call */
-bool core_request_mask(struct core *core, const char *path, size_t length);
+/* Asks for a mask, which the worker loads. Returns the number of the request, for core_answer; 0: the path is too long,
+ * or the core has no worker. [rt], but it wakes the core's own loader by a system call */
+uint64_t core_request_mask(struct core *core, const char *path, size_t length);
 
 /* Has the worker something to do? [rt] */
 bool core_has_work(const struct core *core);
+
+/* Does the worker load a mask or make an engine, or is it about to? [rt] */
+bool core_is_loading(const struct core *core);
+
+enum core_answer {
+    CORE_PENDING,        /* also before core_activate                                                               */
+    CORE_LOADED,
+    CORE_FAILED,         /* `why` has the reason                                                                    */
+    CORE_REPLACED        /* by a later request, or the answer is older than the last eight                          */
+};
+
+/* Returns the answer to a request. Waits as core_get_status does. [setup] */
+enum core_answer core_answer(struct core *core, uint64_t number, char why[CORE_STATUS_BYTES]);
 
 /* Does what was asked for. Returns true if a mask was asked for since the last call, or core_get_status has a new
  * result, also of a lost GPU. [setup] */
@@ -109,14 +122,14 @@ bool core_work(struct core *core);
 bool core_restore_mask(struct core *core, const char *path);
 
 /* Asks for a mask that a user chose. While active the worker loads it, and if it cannot be loaded, the present one goes
- * on; else it is restored as the mask of the session. false: as core_request_mask. [setup] */
-bool core_choose_mask(struct core *core, const char *path);
+ * on; else it is restored as the mask of the session. Returns as core_request_mask does. [setup] */
+uint64_t core_choose_mask(struct core *core, const char *path);
 
 /* Loads a mask of the session at once. No core_process may run. [setup] */
 void core_load_now(struct core *core, const char *path);
 
 /* Sets the controls and the mask of a preset, as core_choose_mask does. [setup] */
-bool core_load_preset(struct core *core, const struct plugin_preset *preset);
+uint64_t core_load_preset(struct core *core, const struct plugin_preset *preset);
 
 /* Copies the path that a state has: the mask that plays, or one that is not loaded yet or cannot be read. [setup] */
 void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);

@@ -53,15 +53,16 @@ static void mark_dirty(const struct face *f)
 static void load(void *data, const char *path)
 {
     struct face *f = data;
-    f->is_mask_chosen = core_choose_mask(f->core, path) && f->is_active;
+    f->chosen = core_choose_mask(f->core, path);
     if (!f->is_active) mark_dirty(f);
 }
 
 void face_answer_window(struct face *f)
 {
-    if (!f->is_mask_chosen) return;
+    char why[CORE_STATUS_BYTES];
+    if (!f->chosen || core_answer(f->core, f->chosen, why) == CORE_PENDING) return;
     mark_dirty(f);
-    f->is_mask_chosen = core_has_work(f->core); /* an earlier mask may have been loaded */
+    f->chosen = 0;
 }
 
 static void state(void *data, struct window_state *to)
@@ -72,7 +73,7 @@ static void state(void *data, struct window_state *to)
     core_get_status(f->core, playing, status);
     core_get_mask(f->core, to->mask[0]);
     core_get_meters(f->core, &meters);
-    plugin_window_status(to, status, f->is_active && core_has_work(f->core));
+    plugin_window_status(to, status, core_is_loading(f->core));
     snprintf(to->backend, sizeof to->backend, "%s", meters.engine);
     to->in_peak = meters.in_peak, to->out_peak = meters.out_peak;
     to->load = core_get(f->core, LOAD);

@@ -296,11 +296,13 @@ static void without_a_timer_or_a_display_there_is_a_plugin_without_window(const 
     free(display);
 }
 
-static int n_lines; /* of the log of a core without a host */
+static int n_lines, n_loading; /* lines of the log of a core without a host; those that came while it loaded */
+static struct core *loading;
 
 static void count_line(void *data, int level, const char *text)
 {
     n_lines++;
+    n_loading += loading && core_is_loading(loading);
 }
 
 /* A core without a host, with a worker that is core_work. */
@@ -334,6 +336,26 @@ static void a_load_that_ends_late_leaves_the_mask_of_the_state(const char *backe
     check_mask(core, state);
     core_activate(core);
     check_mask(core, state);
+    core_free(core);
+}
+
+static void it_is_loading_until_the_load_has_ended(const char *backend)
+{
+    char folder[CORE_PATH_BYTES], path[CORE_PATH_BYTES], why[CORE_STATUS_BYTES];
+    struct core *core = open_core(CORE_HOST_WORKER, folder);
+    core_activate(core);
+    check(!core_is_loading(core), "nothing is loaded");
+    core_shipped_path(core, "room.wav", path);
+    const uint64_t loads = core_choose_mask(core, path), fails = core_choose_mask(core, "/nonexistent.wav");
+    check(core_is_loading(core) && core_answer(core, fails, why) == CORE_PENDING, "it is not loading before core_work");
+    loading = core;
+    n_lines = n_loading = 0;
+    core_work(core);
+    loading = NULL;
+    check(n_lines > 0 && n_loading == n_lines, "%d of %d lines came while it was loading", n_loading, n_lines);
+    check(!core_is_loading(core), "it is loading after core_work");
+    check(core_answer(core, loads, why) == CORE_REPLACED && !why[0], "the first request has an answer");
+    check(core_answer(core, fails, why) == CORE_FAILED && strstr(why, "nonexistent"), "the answer is: %s", why);
     core_free(core);
 }
 
@@ -399,6 +421,7 @@ int main(void)
         TEST(sizes_are_those_of_the_window, 0),
         TEST(without_a_timer_or_a_display_there_is_a_plugin_without_window, 0),
         TEST(a_load_that_ends_late_leaves_the_mask_of_the_state, 0),
+        TEST(it_is_loading_until_the_load_has_ended, 0),
         TEST(a_state_and_a_backend_come_later_without_a_worker, 0),
         TEST(peaks_are_the_largest_since_the_last_question, 0),
     };

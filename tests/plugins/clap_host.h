@@ -14,6 +14,9 @@
 #include <clap/ext/params.h>
 #include <clap/ext/state.h>
 #include <clap/plugin-factory.h>
+#include <stdatomic.h>
+
+enum { MAX_LOGS = 1 << 30 };
 
 struct clap_session {
     const clap_plugin_t *plugin;
@@ -29,6 +32,7 @@ struct clap_session {
     int n_flush_requests, n_dirty, n_closed; /* calls of params.request_flush, state.mark_dirty, gui.closed      */
     struct clap_sent { uint16_t type; clap_id id; double value; } sent[64]; /* events that came out              */
     int n_sent, n_refused;   /* events so far; how many of the next ones find a full list                        */
+    atomic_int n_logs;       /* how many calls of the host's log return before it is raised; at first all        */
 };
 
 /* $CLAP_PLUGIN in $BUILD, "haloconv.clap" unless it is set before the first call. Ends the test on failure. */

@@ -827,6 +827,31 @@ static void a_preset_that_cannot_be_loaded_is_reported(const char *backend)
     take_close(&t);
 }
 
+static void a_preset_is_answered_when_its_own_load_ends(const char *backend)
+{
+    struct take t = take_open("mono", 8000, 64);
+    const char *other = text_file("other.txt", "1\n0.5\n");
+    double give_up = now_s() + 60, end;
+    clap_log(t.s);
+    atomic_store(&t.s->n_logs, 0);
+    check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_FILE, other, NULL), "%s", other);
+    while (!strstr(clap_log(t.s), "other.txt")) {
+        check(now_s() < give_up, "the file is not loaded");
+        pause_us(200);
+    }
+    check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, "cabinet"), "the preset");
+    atomic_store(&t.s->n_logs, 1); /* the load of the file ends, that of the preset does not */
+    for (end = now_s() + 0.1; now_s() < end; pause_us(200)) clap_idle(t.s);
+    atomic_store(&t.s->n_logs, MAX_LOGS);
+    clap_await_presets(t.s, 1);
+    check(t.s->n_loaded == 1 && t.s->n_errors == 0, "the load before is the preset's answer: %s", t.s->error);
+    take_play_random(&t, 4000, 100, 1);
+    int from = t.n;
+    take_play_random(&t, 4000, 100, 1);
+    check_mix(&t, shipped("cabinet.wav"), wet_only, 0, from);
+    take_close(&t);
+}
+
 struct found {
     int n_presets, n_ids;
     bool is_declared;
@@ -1018,6 +1043,7 @@ int main(void)
         TEST(a_state_of_the_future_is_read, false),
         TEST(a_lost_mask_passes_dry_sound, false),
         TEST(presets_load_mask_and_gains, false),
+        TEST(a_preset_is_answered_when_its_own_load_ends, 0),
         TEST(a_preset_that_cannot_be_loaded_is_reported, false),
         TEST(presets_are_discovered, false),
         TEST(masks_come_while_blocks_play, false),

@@ -13,7 +13,9 @@
 enum {
     POLL_MS = 50, /* how often the loader looks for work, so that the audio thread need not wake it */
     MAX_USUAL_BLOCK = 4096,
-    MAX_STEP = 128, /* max. frames between two directions of a source, also inside a longer block */
+    MAX_STEP = 128,     /* max. frames between two directions of a source, also inside a longer block */
+    MIN_STEP = 64,      /* min. frames, so that a device has time for each piece of a block */
+    MAX_CHANGES = 1024, /* of knobs in a piece of a block */
     FADE_MS = 20,
     GRID_DEG = 4,             /* distance of the directions to which banks are interpolated; a source mixes three */
     HISTORY_S = 10,           /* input history */
@@ -48,6 +50,9 @@ struct core {
     /* audio */
     int backend;        /* last value of the control */
     float direction[3]; /* azimuth, elevation, distance of the last steering; NaN: none yet */
+    float knobs[HC_N_KNOBS]; /* last values; NaN: none yet */
+    hc_live_knob_change changes[MAX_CHANGES];
+    int n_changes;
     bool must_reset;    /* hc_live_reset is due */
     uint64_t quiet;     /* frames of silent input since the last other input or change */
 
@@ -373,8 +378,7 @@ static float gain(const struct core *c, int control)
     return db <= controls[control].min ? 0 : powf(10, db / 20);
 }
 
-/* Moves the source by a glide (hc_live_steer) if its controls have changed. A face with sample-accurate automation cuts
- * its block at the events, and each core_process has one value. The distance is also a gain, 1 at 1 m. */
+/* Moves the source by a glide (hc_live_steer) if its controls have changed. The distance is also a gain, 1 at 1 m. */
 static void move_source(struct core *c)
 {
     const float degree = 3.14159265f / 180;
@@ -388,14 +392,31 @@ static void move_source(struct core *c)
     c->direction[0] = azimuth, c->direction[1] = elevation, c->direction[2] = distance;
 }
 
-static void turn_knobs(struct core *c)
+static void turn(struct core *c, int frame, enum hc_live_knob knob, float to)
+{
+    if (to == c->knobs[knob]) return;
+    c->knobs[knob] = to;
+    c->changes[c->n_changes++] = (hc_live_knob_change){frame, knob, to};
+}
+
+/* Turns the knobs to the controls at a frame of a piece. */
+static void turn_knobs(struct core *c, int frame)
+{
+    turn(c, frame, HC_DRY, gain(c, DRY));
+    turn(c, frame, HC_WET, gain(c, WET));
+    turn(c, frame, HC_GAIN, gain(c, GAIN));
+    turn(c, frame, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
+    turn(c, frame, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
+}
+
+/* Applies the controls before a piece. */
+static void apply_controls(struct core *c)
 {
     if (c->variant->n_sources > 0) move_source(c);
-    hc_live_set(c->live, HC_DRY, gain(c, DRY));
-    hc_live_set(c->live, HC_WET, gain(c, WET));
-    hc_live_set(c->live, HC_GAIN, gain(c, GAIN));
-    hc_live_set(c->live, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
-    hc_live_set(c->live, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
+    c->n_changes = 0;
+    turn_knobs(c, 0);
+    for (int i = 0; i < c->n_changes; i++) hc_live_set(c->live, c->changes[i].knob, c->changes[i].value);
+    c->n_changes = 0;
     hc_live_set_freewheel(c->live, atomic_load(&c->is_offline) || value(c, FREEWHEEL) > 0.5f);
     int backend = (int)value(c, BACKEND);
     if (backend == c->backend || (c->is_active && c->host.worker == CORE_NO_WORKER)) return;
@@ -430,20 +451,50 @@ static void finish_work(struct core *c)
     pthread_mutex_lock(&c->working);
     pthread_mutex_unlock(&c->working);
     if (core_has_work(c)) core_work(c);
-    turn_knobs(c); /* the mask may be lost, or there again */
+    apply_controls(c); /* the mask may be lost, or there again */
 }
 
-void core_process(struct core *c, const float *const *in, float *const *out, int n)
+/* Convolves frames [at, end). */
+static void play(struct core *c, const float *const *in, float *const *out, int at, int end)
+{
+    const float *from[MAX_CHANNELS];
+    float *to[MAX_CHANNELS];
+    bool is_silent = true; /* before the call, which may replace the input by the output */
+    for (int ch = 0; ch < c->variant->n_in; ch++) {
+        from[ch] = in[ch] + at;
+        is_silent = is_silent && is_silence(from[ch], end - at);
+    }
+    for (int ch = 0; ch < c->variant->n_out; ch++) to[ch] = out[ch] + at;
+    hc_live_process_changes(c->live, from, to, end - at, c->changes, c->n_changes);
+    read_meters(c, is_silent, end - at);
+}
+
+/* Collects changes of knobs for a piece of a block, which begins at frame `at`. next: the first frame with an event after
+ * `at`. Returns the end of the piece. */
+static int collect(struct core *c, int at, int n, int next, const struct core_events *events)
+{
+    int max_piece = c->variant->n_sources > 0 ? MIN_STEP : n;
+    while (next < n && next - at < max_piece && c->n_changes + HC_N_KNOBS <= MAX_CHANGES) {
+        int frame = next;
+        next = events->apply(events->data, frame);
+        turn_knobs(c, frame - at);
+    }
+    return next < n ? next : n;
+}
+
+void core_process(struct core *c, const float *const *in, float *const *out, int n, const struct core_events *events)
 {
     if (c->must_reset) core_reset(c);
-    turn_knobs(c);
-    if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
-    if (n > 0) {
-        bool is_silent = true; /* before the call, which may replace the input by the output */
-        for (int ch = 0; ch < c->variant->n_in; ch++) is_silent = is_silent && is_silence(in[ch], n);
-        hc_live_process(c->live, in, out, n);
-        read_meters(c, is_silent, n);
-    }
+    int at = 0;
+    do {
+        int next = events && n > 0 ? events->apply(events->data, at) : n;
+        apply_controls(c);
+        if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
+        if (n == 0) return;
+        int end = collect(c, at, n, next, events);
+        play(c, in, out, at, end);
+        at = end;
+    } while (at < n);
 }
 
 uint32_t core_tail(const struct core *c)
@@ -471,6 +522,7 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     c->variant = variant;
     c->host = *host;
     c->direction[0] = NAN;
+    for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
     for (int i = 0; i < N_CONTROLS; i++) core_set(c, i, (double)controls[i].initial);
     sem_init(&c->wake, 0, 0);
     pthread_mutex_init(&c->lock, NULL);
@@ -526,6 +578,7 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     c->rate = rate, c->block = block;
     c->backend = BACKEND_AUTO;
     c->direction[0] = NAN;
+    for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
     pthread_mutex_unlock(&c->working);
     keep_mask(c);
     return c->must_load = true;
@@ -545,7 +598,7 @@ bool core_activate(struct core *c)
     bool loads = c->must_load;
     hc_live_reset(c->live);
     c->quiet = 0;
-    turn_knobs(c); /* the backend of a state is there with the mask */
+    apply_controls(c); /* the backend of a state is there with the mask */
     if (loads) {
         pthread_mutex_lock(&c->lock);
         request_restored(c);

@@ -81,9 +81,18 @@ float core_get(const struct core *core, int control);
  * asked for come first. [rt] */
 void core_set_offline(struct core *core, bool offline);
 
-/* Applies the controls, then convolves n frames as hc_live_process does; n = 0: only the controls. [rt], one thread at
- * a time; while offline it may wait */
-void core_process(struct core *core, const float *const *in, float *const *out, int n);
+struct core_events {     /* a host's automation inside a block                                                      */
+    int (*apply)(void *data, int frame); /* sets the controls (core_set, core_modulate) that change at a frame of the
+                                            block, or did since the call before; returns the next such frame, above
+                                            `frame`. At first it is called for frame 0                              */
+    void *data;
+};
+
+/* Applies the controls, then convolves n frames as hc_live_process does; n = 0: only the controls. events: the gains and
+ * the predelay change at the frames of their events, the engine convolves the block as a whole; a moving source goes
+ * where the controls say at most every 64 frames. NULL: none. [rt], one thread at a time; while offline it may wait */
+void core_process(struct core *core, const float *const *in, float *const *out, int n,
+                  const struct core_events *events);
 
 /* Returns the frames for which the output goes on after the input has ended. [rt] */
 uint32_t core_tail(const struct core *core);

@@ -389,11 +389,11 @@ static void peaks_are_the_largest_since_the_last_question(const char *backend)
     core_get_meters(core, &meters);
     check(meters.in_peak == 0 && meters.out_peak == 0, "a peak before the first block");
     x[0][0] = INFINITY; /* it counts as 0 */
-    core_process(core, (const float *const *)io, io, BLOCK);
+    core_process(core, (const float *const *)io, io, BLOCK, NULL);
     for (int i = 0; i < 3; i++) {
         memset(x, 0, sizeof x);
         x[1][40] = i == 1 ? -0.75f : 0.25f;
-        core_process(core, (const float *const *)io, io, BLOCK); /* in place */
+        core_process(core, (const float *const *)io, io, BLOCK, NULL); /* in place */
     }
     core_get_meters(core, &meters);
     check(meters.in_peak == 0.75f && fabsf(meters.out_peak - 0.75f) < 1e-6f, "peaks %g, %g", (double)meters.in_peak,

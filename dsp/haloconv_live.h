@@ -249,6 +249,11 @@ int hc_live_play(hc_live *live, const char *path, hc_responses *responses, char 
 /* Forgets the input history and ends all fades; the mask and the knobs stay. No hc_live_process may run. [setup] */
 void hc_live_reset(hc_live *live);
 
+/* As hc_live_reset, but the next hc_live_process does it, whatever a worker does meanwhile; a mask that is being loaded
+ * then comes without the input before. That hc_live_process waits for the blocks that the engine's device still plays; a
+ * device that is late is not reset. [rt], any thread */
+void hc_live_forget(hc_live *live);
+
 /* ---- counters ---- */
 
 enum hc_live_state {

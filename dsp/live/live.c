@@ -85,6 +85,7 @@ static void join_next(hc_live *l, int n)
     }
     if (!l->joining) return;
     set_waits(l, n);
+    live_engine_forget(l->joining);
     int64_t max = stream_freewheels(&l->stream) ? INT64_MAX : (int64_t)CATCH_UP_CALLS * n;
     if (failover_catch_up(l->joining->failover, max)) engine_fade_begin(l);
 }
@@ -114,6 +115,17 @@ static void engine_crossfade(hc_live *l, int n, int64_t now)
     }
     l->fade_pos += n;
     if (l->fade_pos >= l->fade_len) engine_fade_end(l);
+}
+
+/* An engine that is not here yet forgets when it comes (join_next), or while it waits (ready.c). */
+static void forget(hc_live *l)
+{
+    atomic_store_explicit(&l->stream.forgotten, input_history_end(&l->stream.history), memory_order_release);
+    if (l->is_fading) engine_fade_end(l);
+    if (l->playing) live_engine_forget(l->playing);
+    mixer_reset(&l->mixer);
+    l->limiter.hold = 0;
+    l->is_fresh = true;
 }
 
 static int max_frames(const hc_live *l)
@@ -228,6 +240,9 @@ int hc_live_process_changes(hc_live *l, const float *const *in, float *const *ou
     unsigned fp_state = denormals_off();
     int rate = stream_rate(&l->stream);
     enum failover_result worst = FAILOVER_PLAYED;
+    if (atomic_load_explicit(&l->forgets, memory_order_relaxed) &&
+        atomic_exchange_explicit(&l->forgets, false, memory_order_acquire))
+        forget(l);
     join_next(l, n);
     for (int at = 0, chunk; at < n; at += chunk) {
         int max = max_frames(l);
@@ -264,6 +279,11 @@ void hc_live_set(hc_live *l, int knob, float value)
 void hc_live_set_freewheel(hc_live *l, int on)
 {
     if (l) atomic_store_explicit(&l->stream.freewheels, on != 0, memory_order_relaxed);
+}
+
+void hc_live_forget(hc_live *l)
+{
+    if (l) atomic_store_explicit(&l->forgets, true, memory_order_release);
 }
 
 static int steer(hc_live *l, int source, struct steer_target *target)

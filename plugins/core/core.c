@@ -53,7 +53,6 @@ struct core {
     float knobs[HC_N_KNOBS]; /* last values; NaN: none yet */
     hc_live_knob_change changes[MAX_CHANGES];
     int n_changes;
-    bool must_reset;    /* hc_live_reset is due */
     uint64_t quiet;     /* frames of silent input since the last other input or change */
 
     atomic_bool is_active;
@@ -484,7 +483,6 @@ static int collect(struct core *c, int at, int n, int next, const struct core_ev
 
 void core_process(struct core *c, const float *const *in, float *const *out, int n, const struct core_events *events)
 {
-    if (c->must_reset) core_reset(c);
     int at = 0;
     do {
         int next = events && n > 0 ? events->apply(events->data, at) : n;
@@ -586,11 +584,8 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
 
 void core_reset(struct core *c)
 {
-    c->must_reset = pthread_mutex_trylock(&c->working) != 0;
-    if (c->must_reset) return;
-    hc_live_reset(c->live);
+    hc_live_forget(c->live);
     c->quiet = 0;
-    pthread_mutex_unlock(&c->working);
 }
 
 bool core_activate(struct core *c)

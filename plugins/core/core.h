@@ -59,9 +59,7 @@ bool core_open(struct core *core, int rate, int usual_block, char *why, size_t c
 bool core_activate(struct core *core);
 void core_deactivate(struct core *core);
 
-/* Forgets earlier input; while masks are loaded, core_process does so later, so that no load delays it. It locks a mutex
- * that no load then holds, and frees the former engine of a fade that is under way. No core_process may run. Audio
- * thread or [setup], but not [rt] */
+/* The next core_process forgets earlier input, also while a mask is loaded. No core_process may run. [rt] */
 void core_reset(struct core *core);
 
 const struct variant *core_variant(const struct core *core);

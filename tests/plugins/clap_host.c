@@ -58,7 +58,8 @@ static void CLAP_ABI log_line(const clap_host_t *host, int32_t severity, const c
     size_t used = strlen(f->text);
     snprintf(f->text + used, sizeof f->text - used, "%s: %s\n", kind, text);
     pthread_mutex_unlock(&f->log_lock);
-    while (atomic_fetch_sub(&f->session.n_logs, 1) <= 0) {
+    const double until = now_s() + 10; /* a test that fails does not end the hold */
+    while (atomic_fetch_sub(&f->session.n_logs, 1) <= 0 && now_s() < until) {
         atomic_fetch_add(&f->session.n_logs, 1);
         pause_us(200);
     }
@@ -251,8 +252,12 @@ void clap_set_offline(struct clap_session *s, bool is_offline)
 
 void clap_reset(struct clap_session *s)
 {
+    struct full *f = (struct full *)s;
     role = AUDIO;
+    if (f->is_trapped) trap_arm();
     s->plugin->reset(s->plugin);
+    const char *caught = f->is_trapped ? trap_disarm() : NULL;
+    if (caught && !f->caught) f->caught = caught;
     role = MAIN;
 }
 

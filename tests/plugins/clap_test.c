@@ -312,6 +312,38 @@ static void reset_forgets(const char *backend)
     take_close(&t);
 }
 
+static void reset_forgets_while_a_mask_is_loaded(const char *backend)
+{
+    struct take t = take_open("mono", 30000, 64);
+    double give_up = now_s() + 60;
+    take_play_random(&t, 5000, 300, 1);
+    clap_caught(t.s); /* from now on blocks and resets are trapped */
+    clap_log(t.s);
+    atomic_store(&t.s->n_logs, 0);
+    check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_FILE, shipped("hall.wav"), NULL), "hall.wav");
+    while (!strstr(clap_log(t.s), "left channel")) {
+        check(now_s() < give_up, "the file is not loaded");
+        pause_us(200);
+    }
+    for (int i = 0; i < 2; i++) {
+        int from = t.n;
+        clap_reset(t.s);
+        take_play_random(&t, 5000, 300, 2);
+        check_mix(&t, shipped("cabinet.wav"), wet_only, from, from);
+    }
+    int from = t.n;
+    clap_reset(t.s); /* the engine that is made before the next block has the earlier input */
+    atomic_store(&t.s->n_logs, MAX_LOGS);
+    clap_await_presets(t.s, 1);
+    take_play_random(&t, 3000, 300, 2);
+    const char *caught = clap_caught(t.s);
+    check(!caught, "the audio thread calls %s", caught);
+    int there = t.n;
+    take_play_random(&t, 3000, 300, 3);
+    check_mix(&t, shipped("hall.wav"), wet_only, from, there);
+    take_close(&t);
+}
+
 static void values_change_at_their_frame(const char *backend)
 {
     enum { N = 4096, AT = 1234, THEN = 3001 };
@@ -1022,6 +1054,7 @@ int main(void)
         TEST(any_block, false),
         TEST(another_rate_or_block_plays_the_same_mask, false),
         TEST(reset_forgets, false),
+        TEST(reset_forgets_while_a_mask_is_loaded, 0),
         TEST(values_change_at_their_frame, false),
         TEST(controls_mix_and_bypass_is_the_input, false),
         TEST(a_plugin_sleeps_when_its_tail_has_ended, false),

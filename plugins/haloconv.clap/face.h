@@ -64,6 +64,7 @@ void face_answer_preset(struct face *face); /* reports the end of a load to the 
 /* clap_gui.c: main thread; a build without X11 lacks it */
 extern const clap_plugin_gui_t face_gui;
 extern const clap_plugin_timer_support_t face_timer;
+extern const struct more_posix_fd face_posix_fd;
 void face_close_gui(struct face *face);
 void face_answer_window(struct face *face); /* a mask is loaded */
 

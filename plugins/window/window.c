@@ -425,6 +425,22 @@ void window_show(struct window *w, bool is_visible)
     unguard(outer);
 }
 
+void window_set_title(struct window *w, const char *title)
+{
+    struct window *outer = guard(w);
+    if (!w->is_gone) puglSetWindowTitle(w->view, title);
+    XFlush(display_of(w));
+    unguard(outer);
+}
+
+void window_set_transient(struct window *w, uintptr_t owner)
+{
+    struct window *outer = guard(w);
+    if (!w->is_gone) puglSetTransientParent(w->view, owner);
+    XFlush(display_of(w));
+    unguard(outer);
+}
+
 uintptr_t window_id(const struct window *w)
 {
     return puglGetNativeView(w->view);

@@ -784,11 +784,11 @@ static void slow_live(void)
     free(is_late);
 }
 
-/* A call has half of 64 ms; a device with this clock needs some of them for a call, and for each of 256 pieces of a call it
- * would be late. */
+/* A call has half of a second, and a device with this clock needs some milliseconds. For each of 256 pieces of a call it
+ * would have 2 ms. */
 static void slow_changes(void)
 {
-    enum { CALL = 256, RATE = 4000, CALLS = 50 };
+    enum { CALL = 256, RATE = 250, CALLS = 50 };
     static float x[CALL], y[CALL];
     const float *in = x;
     float *out = y;

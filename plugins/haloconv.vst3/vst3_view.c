@@ -21,7 +21,7 @@ struct view {
     struct v3_run_loop **loop;     /* referenced; NULL: no timer runs */
     double scale;                  /* 0: as the desktop says */
     int width, height;
-    bool is_mask_chosen; /* the host is notified when the mask is loaded */
+    uint64_t chosen; /* request for a mask, until the host is notified of its answer; 0: none */
 };
 
 static struct view *view_of(void *self)
@@ -63,13 +63,18 @@ static void load(void *data, const char *path)
 {
     struct view *view = data;
     view->face->preset = 0; /* vst3_preset_now finds the preset of another mask */
-    view->is_mask_chosen = core_choose_mask(view->face->core, path);
+    view->chosen = core_choose_mask(view->face->core, path);
 }
 
 static void state(void *data, struct window_state *to)
 {
-    struct vst3 *face = ((const struct view *)data)->face;
-    plugin_window_read(face->core, atomic_load(&face->is_active), to);
+    plugin_window_read(((const struct view *)data)->face->core, to);
+}
+
+static bool is_answered(const struct view *view)
+{
+    char why[CORE_STATUS_BYTES];
+    return core_answer(view->face->core, view->chosen, why) != CORE_PENDING;
 }
 
 /* The state has another mask, and the parameter Preset another value. */
@@ -77,7 +82,7 @@ static void notify_of_mask(struct view *view)
 {
     struct v3_component_handler **host = view->face->handler;
     struct v3_component_handler2 **more = NULL;
-    view->is_mask_chosen = false;
+    view->chosen = 0;
     if (!host) return;
     (*host)->restart_component(host, V3_RESTART_PARAM_VALUES_CHANGED);
     if ((*host)->query_interface(host, v3_component_handler2_iid, (void **)&more) != V3_OK || !more) return;
@@ -113,17 +118,16 @@ static void close_view(struct view *view)
     stop_timer(view);
     window_close(view->window);
     view->window = NULL;
-    if (view->is_mask_chosen) notify_of_mask(view);
+    if (view->chosen) notify_of_mask(view);
 }
 
 static void V3_API on_timer(void *self)
 {
     struct view *view = VST3_PART_OF(self, struct view, timed);
-    struct vst3 *face = view->face;
     if (!view->window) return;
     if (window_idle(view->window) != WINDOW_OPEN)
         close_view(view);
-    else if (view->is_mask_chosen && !(atomic_load(&face->is_active) && core_has_work(face->core)))
+    else if (view->chosen && (!atomic_load(&view->face->is_active) || is_answered(view)))
         notify_of_mask(view);
 }
 

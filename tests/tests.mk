@@ -101,6 +101,7 @@ RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_s
          steer_test:a_storm_of_steering_keeps_the_audio_whole \
          hybrid_scene_test:a_bank_lives_until_a_late_device_is_done_with_it \
          $(if $(CLAP),clap_test:masks_come_while_blocks_play) $(if $(VST3),vst3_test:the_window_works_while_blocks_play) \
+         $(if $(and $(shell command -v Xvfb),$(filter %/vst3_gui_test,$(TEST_PROGRAMS))),vst3_gui_test:presets_and_values_are_set_while_blocks_play) \
          $(if $(and $(BUNDLE),$(PROGRAM)),live_scenarios_test:$(subst $(space),$(comma),$(RACING)))
 run-race-test:
 	@$(MAKE) --no-print-directory QUIET=1 SAN=thread WITH_CUDA=0 BUILD=$(BUILD)/races race-storms

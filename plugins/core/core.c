@@ -1,6 +1,7 @@
 #include "core.h"
 #include "haloconv_live.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -11,13 +12,23 @@
 #include <time.h>
 
 enum {
+    END_S = 2,    /* how long core_free waits for the loader */
     POLL_MS = 50, /* how often the loader looks for work, so that the audio thread need not wake it */
     MAX_USUAL_BLOCK = 4096,
-    MAX_STEP = 128, /* max. frames between two directions of a source, also inside a longer block */
+    MAX_STEP = 128,     /* max. frames between two directions of a source, also inside a longer block */
+    MIN_STEP = 64,      /* min. frames, so that a device has time for each piece of a block */
+    MAX_CHANGES = 1024, /* of knobs in a piece of a block */
     FADE_MS = 20,
-    GRID_DEG = 4,            /* distance of the directions to which banks are interpolated; a source mixes three */
-    HISTORY_S = 10,          /* input history */
-    HISTORY_FLOATS = 1 << 23 /* max. input history, all channels together: 32 MiB */
+    GRID_DEG = 4,             /* distance of the directions to which banks are interpolated; a source mixes three */
+    HISTORY_S = 10,           /* input history */
+    HISTORY_FLOATS = 1 << 23, /* max. input history, all channels together: 32 MiB */
+    N_ANSWERS = 8             /* the last ones, for core_answer */
+};
+
+struct answer {
+    uint64_t number; /* of the request; 0: none yet */
+    int error;
+    char why[CORE_STATUS_BYTES];
 };
 
 static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "gpu"};
@@ -34,43 +45,72 @@ struct core {
     atomic_uint longest;      /* frames of the longest response of the mask */
     atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
     atomic_bool is_requested; /* a mask was requested since the last core_work */
+    atomic_bool is_working;   /* core_work is under way */
+    atomic_uint_fast64_t n_requests; /* requests for masks so far: the number of the last one */
+    atomic_uint_fast64_t answered;   /* number of the last request that was answered */
 
     /* audio */
     int backend;        /* last value of the control */
     float direction[3]; /* azimuth, elevation, distance of the last steering; NaN: none yet */
-    bool must_reset;    /* hc_live_reset is due */
+    float knobs[HC_N_KNOBS]; /* last values; NaN: none yet */
+    hc_live_knob_change changes[MAX_CHANGES];
+    int n_changes;
     uint64_t quiet;     /* frames of silent input since the last other input or change */
 
     atomic_bool is_active;
     bool must_load; /* setup; core_activate loads `restored` */
 
     pthread_t loader;
-    sem_t wake;
+    sem_t wake, ended; /* ended: the loader will use the core no more */
     atomic_bool must_end;
+    atomic_bool is_left; /* by the loader, or by core_free: the second of them frees the core */
     bool has_loader;
+    pthread_mutex_t calls; /* recursive; held while the loader calls the host */
+    bool is_abandoned;     /* under `calls`: the host is not called any more */
 
     pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
     char report[CORE_STATUS_BYTES]; /* the last warning or error of this core_work */
-    uint64_t n_masks;               /* hc_live_stats.masks after the last core_work */
+    uint64_t loaded;                /* number of the request whose mask was loaded last */
 
     pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
     char restored[CORE_PATH_BYTES]; /* a mask for the state that is not loaded yet or cannot be read; "" = none */
-    unsigned n_restored;            /* how often `restored` was set */
-    unsigned n_requested;           /* n_restored when `restored` was last requested */
+    uint64_t restored_number;       /* of the request for `restored` */
+    bool is_restore_requested;
+    struct answer answers[N_ANSWERS]; /* the answer to request n is in n % N_ANSWERS */
     char playing[CORE_PATH_BYTES];  /* core_get_status */
     char status[CORE_STATUS_BYTES];
     char engine[96]; /* core_get_meters */
 };
 
-static void set_restored(struct core *c, const char *path, bool requests)
+/* Under `lock`. */
+static void request_restored(struct core *c)
+{
+    hc_live_request(
+        c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = c->restored, .number = c->restored_number});
+    c->is_restore_requested = true;
+}
+
+/* Returns the number of the request for the mask, which is made later unless `requests`. */
+static uint64_t set_restored(struct core *c, const char *path, bool requests)
 {
     pthread_mutex_lock(&c->lock);
     snprintf(c->restored, sizeof c->restored, "%s", path);
-    c->n_restored++;
-    if (requests) {
-        hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = c->restored});
-        c->n_requested = c->n_restored;
+    uint64_t number = c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
+    c->is_restore_requested = false;
+    if (requests) request_restored(c);
+    pthread_mutex_unlock(&c->lock);
+    return number;
+}
+
+/* The mask that plays is loaded again, unless another is restored. */
+static void keep_mask(struct core *c)
+{
+    pthread_mutex_lock(&c->lock);
+    if (!c->restored[0]) {
+        memcpy(c->restored, c->playing, sizeof c->restored);
+        c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
     }
+    c->is_restore_requested = false;
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -110,11 +150,32 @@ const struct variant *core_variant(const struct core *c)
 
 /* ---- work: worker and setup --------------------------------------------------------------------- */
 
+static void log_line(struct core *c, int level, const char *text)
+{
+    pthread_mutex_lock(&c->calls);
+    if (!c->is_abandoned) c->host.log(c->host.data, level, text);
+    pthread_mutex_unlock(&c->calls);
+}
+
 static void report(void *data, int level, const char *text)
 {
     struct core *c = data;
     if (level != HC_LIVE_NOTE) snprintf(c->report, sizeof c->report, "%s", text);
-    c->host.log(c->host.data, level, text);
+    log_line(c, level, text);
+}
+
+/* hc_live_work calls it. */
+static void answer(void *data, uint64_t number, int error, const char *why)
+{
+    struct core *c = data;
+    struct answer *to = &c->answers[number % N_ANSWERS];
+    if (!error) c->loaded = number;
+    pthread_mutex_lock(&c->lock);
+    to->number = number;
+    to->error = error;
+    snprintf(to->why, sizeof to->why, "%s", why);
+    pthread_mutex_unlock(&c->lock);
+    if (number > c->answered) atomic_store(&c->answered, number);
 }
 
 /* Could the mask of the state not be loaded? false also if it plays already. */
@@ -129,23 +190,18 @@ static bool has_lost_mask(struct core *c, const char *playing)
 bool core_work(struct core *c)
 {
     char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES] = "";
-    hc_live_stats stats = {.size = sizeof stats};
     hc_live_info info = {.size = sizeof info};
     pthread_mutex_lock(&c->working);
+    atomic_store(&c->is_working, true);
     bool is_requested = atomic_exchange(&c->is_requested, false);
     c->report[0] = '\0';
-    pthread_mutex_lock(&c->lock);
-    unsigned n_requested = c->n_requested;
-    pthread_mutex_unlock(&c->lock);
-    bool is_first = hc_live_mask(c->live, playing, sizeof playing) == 0;
+    uint64_t loaded = c->loaded;
     int error = hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
-    hc_live_get_stats(c->live, &stats);
-    bool is_loaded = stats.masks != c->n_masks || (is_first && playing[0]), was_lost = atomic_load(&c->is_lost);
-    c->n_masks = stats.masks;
+    bool is_loaded = c->loaded != loaded, was_lost = atomic_load(&c->is_lost);
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
     atomic_store(&c->is_lost, is_lost);
-    if (is_lost && error) c->host.log(c->host.data, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
+    if (is_lost && error) log_line(c, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
     hc_live_get_info(c->live, &info);
     if (is_loaded) atomic_store(&c->longest, (unsigned)info.longest);
     if (error || is_loaded) /* else the result of an earlier core_work stays */
@@ -153,14 +209,18 @@ bool core_work(struct core *c)
                  c->report[0] ? c->report : "ok");
     pthread_mutex_lock(&c->lock);
     memcpy(c->playing, playing, sizeof c->playing);
-    if (is_loaded && n_requested == c->n_restored) c->restored[0] = '\0'; /* a mask that came since then stays */
+    if (is_loaded && c->is_restore_requested && c->loaded >= c->restored_number)
+        c->restored[0] = '\0'; /* a mask that came since then stays */
     if (status[0]) memcpy(c->status, status, sizeof c->status);
     if (info.device[0])
         snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);
     pthread_mutex_unlock(&c->lock);
+    atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
     bool is_news = is_requested || status[0];
-    if (is_news && c->host.changed) c->host.changed(c->host.data);
+    pthread_mutex_lock(&c->calls);
+    if (is_news && c->host.changed && !c->is_abandoned) c->host.changed(c->host.data);
+    pthread_mutex_unlock(&c->calls);
     return is_news;
 }
 
@@ -185,17 +245,34 @@ static void rest(struct core *c)
         sem_wait(&c->wake);
 }
 
+static void free_all(struct core *c)
+{
+    hc_live_close(c->live);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->working);
+    pthread_mutex_destroy(&c->calls);
+    sem_destroy(&c->wake);
+    sem_destroy(&c->ended);
+    free(c->folder);
+    free(c);
+}
+
 static void *load(void *data)
 {
     struct core *c = data;
     for (;;) {
         rest(c);
-        if (atomic_load(&c->must_end)) return NULL;
+        if (atomic_load(&c->must_end)) break;
         pthread_mutex_lock(&c->working); /* core_open changes `live` under it */
         bool has_work = core_has_work(c);
         pthread_mutex_unlock(&c->working);
         if (has_work) core_work(c);
     }
+    if (atomic_exchange(&c->is_left, true))
+        free_all(c);
+    else
+        sem_post(&c->ended);
+    return NULL;
 }
 
 static void wake_loader(struct core *c)
@@ -215,12 +292,32 @@ static bool start_loader(struct core *c)
     return c->has_loader;
 }
 
-static void stop_loader(struct core *c)
+/* false: the loader, which reads from a stalled disk, will free the core when the read returns. The host may close the
+ * plugin's file before, so the code stays in memory. */
+static bool stop_loader(struct core *c)
 {
-    if (!c->has_loader) return;
+    struct timespec until;
+    Dl_info here;
+    if (!c->has_loader) return true;
+    pthread_t loader = c->loader;
     atomic_store(&c->must_end, true);
     sem_post(&c->wake);
-    pthread_join(c->loader, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += END_S;
+    bool has_ended = sem_clockwait(&c->ended, CLOCK_MONOTONIC, &until) == 0;
+    if (!has_ended) {
+        pthread_mutex_lock(&c->calls);
+        c->is_abandoned = true;
+        pthread_mutex_unlock(&c->calls);
+        if (dladdr((void *)(uintptr_t)stop_loader, &here))
+            dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+        has_ended = atomic_exchange(&c->is_left, true);
+    }
+    if (has_ended)
+        pthread_join(loader, NULL);
+    else
+        pthread_detach(loader);
+    return has_ended;
 }
 
 /* ---- requests ----------------------------------------------------------------------------------- */
@@ -231,13 +328,42 @@ bool core_has_work(const struct core *c)
     return hc_live_has_work(c->live) || atomic_load(&c->is_requested);
 }
 
-bool core_request_mask(struct core *c, const char *path, size_t length)
+bool core_is_loading(const struct core *c)
+{
+    return atomic_load(&c->is_working) || (c->is_active && core_has_work(c));
+}
+
+enum core_answer core_answer(struct core *c, uint64_t number, char why[CORE_STATUS_BYTES])
+{
+    const struct answer *to = &c->answers[number % N_ANSWERS];
+    why[0] = '\0';
+    if (atomic_load(&c->answered) < number) return CORE_PENDING;
+    pthread_mutex_lock(&c->lock);
+    enum core_answer result = to->number != number ? CORE_REPLACED : to->error ? CORE_FAILED : CORE_LOADED;
+    if (result == CORE_FAILED) memcpy(why, to->why, sizeof to->why);
+    pthread_mutex_unlock(&c->lock);
+    return result;
+}
+
+uint64_t core_request_mask(struct core *c, const char *path, size_t length)
 {
     char text[CORE_PATH_BYTES];
-    if (c->host.worker == CORE_NO_WORKER || length >= sizeof text) return false;
+    if (c->host.worker == CORE_NO_WORKER || length >= sizeof text) return 0;
     memcpy(text, path, length);
     text[length] = '\0';
-    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = text});
+    uint64_t number = atomic_fetch_add(&c->n_requests, 1) + 1;
+    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = text, .number = number});
+    atomic_store(&c->is_requested, true);
+    wake_loader(c);
+    return number;
+}
+
+/* *number: that of the request. */
+static bool restore_mask(struct core *c, const char *path, uint64_t *number)
+{
+    bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
+    *number = set_restored(c, path, requests);
+    if (!requests) return c->must_load = true, false;
     atomic_store(&c->is_requested, true);
     wake_loader(c);
     return true;
@@ -245,22 +371,19 @@ bool core_request_mask(struct core *c, const char *path, size_t length)
 
 bool core_restore_mask(struct core *c, const char *path)
 {
-    bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
-    set_restored(c, path, requests);
-    if (!requests) return c->must_load = true, false;
-    atomic_store(&c->is_requested, true);
-    wake_loader(c);
-    return true;
+    uint64_t number;
+    return restore_mask(c, path, &number);
 }
 
-bool core_choose_mask(struct core *c, const char *path)
+uint64_t core_choose_mask(struct core *c, const char *path)
 {
+    uint64_t number;
     if (c->is_active) return core_request_mask(c, path, strlen(path));
-    core_restore_mask(c, path);
-    return true;
+    restore_mask(c, path, &number);
+    return number;
 }
 
-bool core_load_preset(struct core *c, const struct plugin_preset *preset)
+uint64_t core_load_preset(struct core *c, const struct plugin_preset *preset)
 {
     char path[CORE_PATH_BYTES];
     core_set(c, DRY, (double)preset->dry_db);
@@ -305,8 +428,7 @@ static float gain(const struct core *c, int control)
     return db <= controls[control].min ? 0 : powf(10, db / 20);
 }
 
-/* Moves the source by a glide (hc_live_steer) if its controls have changed. A face with sample-accurate automation cuts
- * its block at the events, and each core_process has one value. The distance is also a gain, 1 at 1 m. */
+/* Moves the source by a glide (hc_live_steer) if its controls have changed. The distance is also a gain, 1 at 1 m. */
 static void move_source(struct core *c)
 {
     const float degree = 3.14159265f / 180;
@@ -320,14 +442,31 @@ static void move_source(struct core *c)
     c->direction[0] = azimuth, c->direction[1] = elevation, c->direction[2] = distance;
 }
 
-static void turn_knobs(struct core *c)
+static void turn(struct core *c, int frame, enum hc_live_knob knob, float to)
+{
+    if (to == c->knobs[knob]) return;
+    c->knobs[knob] = to;
+    c->changes[c->n_changes++] = (hc_live_knob_change){frame, knob, to};
+}
+
+/* Turns the knobs to the controls at a frame of a piece. */
+static void turn_knobs(struct core *c, int frame)
+{
+    turn(c, frame, HC_DRY, gain(c, DRY));
+    turn(c, frame, HC_WET, gain(c, WET));
+    turn(c, frame, HC_GAIN, gain(c, GAIN));
+    turn(c, frame, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
+    turn(c, frame, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
+}
+
+/* Applies the controls before a piece. */
+static void apply_controls(struct core *c)
 {
     if (c->variant->n_sources > 0) move_source(c);
-    hc_live_set(c->live, HC_DRY, gain(c, DRY));
-    hc_live_set(c->live, HC_WET, gain(c, WET));
-    hc_live_set(c->live, HC_GAIN, gain(c, GAIN));
-    hc_live_set(c->live, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
-    hc_live_set(c->live, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
+    c->n_changes = 0;
+    turn_knobs(c, 0);
+    for (int i = 0; i < c->n_changes; i++) hc_live_set(c->live, c->changes[i].knob, c->changes[i].value);
+    c->n_changes = 0;
     hc_live_set_freewheel(c->live, atomic_load(&c->is_offline) || value(c, FREEWHEEL) > 0.5f);
     int backend = (int)value(c, BACKEND);
     if (backend == c->backend || (c->is_active && c->host.worker == CORE_NO_WORKER)) return;
@@ -362,20 +501,49 @@ static void finish_work(struct core *c)
     pthread_mutex_lock(&c->working);
     pthread_mutex_unlock(&c->working);
     if (core_has_work(c)) core_work(c);
-    turn_knobs(c); /* the mask may be lost, or there again */
+    apply_controls(c); /* the mask may be lost, or there again */
 }
 
-void core_process(struct core *c, const float *const *in, float *const *out, int n)
+/* Convolves frames [at, end). */
+static void play(struct core *c, const float *const *in, float *const *out, int at, int end)
 {
-    if (c->must_reset) core_reset(c);
-    turn_knobs(c);
-    if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
-    if (n > 0) {
-        bool is_silent = true; /* before the call, which may replace the input by the output */
-        for (int ch = 0; ch < c->variant->n_in; ch++) is_silent = is_silent && is_silence(in[ch], n);
-        hc_live_process(c->live, in, out, n);
-        read_meters(c, is_silent, n);
+    const float *from[MAX_CHANNELS];
+    float *to[MAX_CHANNELS];
+    bool is_silent = true; /* before the call, which may replace the input by the output */
+    for (int ch = 0; ch < c->variant->n_in; ch++) {
+        from[ch] = in[ch] + at;
+        is_silent = is_silent && is_silence(from[ch], end - at);
     }
+    for (int ch = 0; ch < c->variant->n_out; ch++) to[ch] = out[ch] + at;
+    hc_live_process_changes(c->live, from, to, end - at, c->changes, c->n_changes);
+    read_meters(c, is_silent, end - at);
+}
+
+/* Collects changes of knobs for a piece of a block, which begins at frame `at`. next: the first frame with an event after
+ * `at`. Returns the end of the piece. */
+static int collect(struct core *c, int at, int n, int next, const struct core_events *events)
+{
+    int max_piece = c->variant->n_sources > 0 ? MIN_STEP : n;
+    while (next < n && next - at < max_piece && c->n_changes + HC_N_KNOBS <= MAX_CHANGES) {
+        int frame = next;
+        next = events->apply(events->data, frame);
+        turn_knobs(c, frame - at);
+    }
+    return next < n ? next : n;
+}
+
+void core_process(struct core *c, const float *const *in, float *const *out, int n, const struct core_events *events)
+{
+    int at = 0;
+    do {
+        int next = events && n > 0 ? events->apply(events->data, at) : n;
+        apply_controls(c);
+        if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
+        if (n == 0) return;
+        int end = collect(c, at, n, next, events);
+        play(c, in, out, at, end);
+        at = end;
+    } while (at < n);
 }
 
 uint32_t core_tail(const struct core *c)
@@ -403,8 +571,15 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     c->variant = variant;
     c->host = *host;
     c->direction[0] = NAN;
+    for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
     for (int i = 0; i < N_CONTROLS; i++) core_set(c, i, (double)controls[i].initial);
     sem_init(&c->wake, 0, 0);
+    sem_init(&c->ended, 0, 0);
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&c->calls, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->working, NULL);
     core_shipped_path(c, NULL, c->restored);
@@ -414,14 +589,7 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
 
 void core_free(struct core *c)
 {
-    if (!c) return;
-    stop_loader(c);
-    hc_live_close(c->live);
-    pthread_mutex_destroy(&c->lock);
-    pthread_mutex_destroy(&c->working);
-    sem_destroy(&c->wake);
-    free(c->folder);
-    free(c);
+    if (c && stop_loader(c)) free_all(c);
 }
 
 bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
@@ -447,43 +615,40 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     config.normalise = 1;   /* banks differ by 30 dB, and users wear headphones */
     config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
     config.say = report;
+    config.answer = answer;
     config.data = c;
-    char path[CORE_PATH_BYTES];
     hc_live *live;
     if (hc_live_open(&config, &live, why, cap) != HC_OK) return false;
     if (c->has_loader && c->live) finish_work(c); /* a mask that was asked for stays, too */
-    core_get_mask(c, path);
     pthread_mutex_lock(&c->working); /* the loader uses `live` under it */
     hc_live_close(c->live);
     c->live = live;
     c->rate = rate, c->block = block;
-    c->n_masks = 0;
     c->backend = BACKEND_AUTO;
     c->direction[0] = NAN;
+    for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
     pthread_mutex_unlock(&c->working);
-    set_restored(c, path, false);
+    keep_mask(c);
     return c->must_load = true;
 }
 
 void core_reset(struct core *c)
 {
-    c->must_reset = pthread_mutex_trylock(&c->working) != 0;
-    if (c->must_reset) return;
-    hc_live_reset(c->live);
+    hc_live_forget(c->live);
     c->quiet = 0;
-    pthread_mutex_unlock(&c->working);
 }
 
 bool core_activate(struct core *c)
 {
-    char path[CORE_PATH_BYTES];
     bool loads = c->must_load;
     hc_live_reset(c->live);
     c->quiet = 0;
-    turn_knobs(c); /* the backend of a state is there with the mask */
+    apply_controls(c); /* the backend of a state is there with the mask */
     if (loads) {
-        core_get_mask(c, path);
-        core_load_now(c, path);
+        pthread_mutex_lock(&c->lock);
+        request_restored(c);
+        pthread_mutex_unlock(&c->lock);
+        core_work(c);
     } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {
         core_work(c);
     }

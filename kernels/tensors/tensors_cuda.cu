@@ -76,6 +76,7 @@ struct tensor_plan {
     bool is_single;          /* one window computes a row, and its wrapped part is 0 or not needed                   */
     int64_t hop, n_windows;
     int n_groups;            /* filters of a chunk                                                                   */
+    bool is_one_launch;      /* each window's kernel transforms its filter, too: no workspace                        */
     bool by_bank;            /* with an index: a spectrum for each filter of the bank, not for each that rows use    */
     int n_slices;            /* slices of the gradient of h                                                          */
     int64_t n_bank;          /* filters of a chunk of the bank                                                       */
@@ -186,6 +187,10 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
             if (slices > 1) slices /= 2;
             else groups = (groups + 1) / 2;
         }
+    } else if (!c->has_index && !c->x.packed && c->x.type == HC_FLOAT32 && c->y.type == HC_FLOAT32 &&
+               filters * rows * plan->n_windows <= fused_one_launch_units(device, plan->log2_n)) {
+        plan->is_one_launch = true;
+        plan->n_groups = (int)groups;
     } else {
         plan->by_bank = c->has_index && c->bank.batch <= min_of(filters, (int64_t)(c->limit / spectrum));
         if (!plan->by_bank) groups = min_of(groups, (int64_t)(c->limit / spectrum));
@@ -240,7 +245,7 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
     float2 *spectra = (float2 *)d->workspace;
     struct fused_spectra filters = {groups, rows_of(&c->bank), d->b, c->lengths, is_gradient, spectra};
     if (plan->by_bank) filters.groups = groups_of_bank(c);
-    if (!plan->by_bank || groups.first == 0)
+    if (!plan->is_one_launch && (!plan->by_bank || groups.first == 0))
         TRY(fused_spectra_launch(plan->log2_n, &filters, stream), "the spectra of filters");
     struct fused_convolve p = {};
     p.groups = groups;
@@ -261,6 +266,10 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
         p.out_end = 2 * n;
     }
     if (is_real(c, plan)) p.out_end = n;
+    if (plan->is_one_launch) {
+        TRY(fused_one_launch(plan->log2_n, &p, &filters, stream), "a convolution of tensors");
+        return HC_OK;
+    }
     TRY(fused_convolve_launch(plan->device, plan->log2_n, is_real(c, plan), &p, stream), "a convolution of tensors");
     return HC_OK;
 }

@@ -1178,6 +1178,9 @@ static void the_workspace_keeps_its_bound(const char *backend)
         check((double)bytes <= (most < 1 << 26 ? 1 << 26 : most),
               "%s, form %d, %d items, %d frames, %d taps, sharing %d: %zu bytes", op_names[op], form, (int)items,
               (int)n, (int)k, sharing, bytes);
+        check(bytes == 0 || form || op >= HC_GRADIENT_H || items * (n + k) > 400,
+              "%s, %d items, %d frames, %d taps: %zu bytes for one launch", op_names[op], (int)items, (int)n, (int)k,
+              bytes);
     }
 }
 

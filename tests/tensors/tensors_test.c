@@ -725,9 +725,10 @@ static void a_row_without_a_filter_is_not_read(const char *backend)
     const int64_t far = (int64_t)1 << 40;
     need_tensors(backend);
     char why[256] = "";
-    for (int i = 0; i < (FEW ? 2 : 3) * 3; i++) {
-        int op = i % 3;
-        const int64_t taps = all_taps[i / 3], index[] = {0, -1}, n = 2 * taps + 100, n_out = op < 2 ? 2 * n : taps;
+    for (int i = 0; i < (FEW ? 2 : 3) * 4; i++) {
+        int op = i % 4;
+        bool is_gh = op == HC_GRADIENT_H;
+        const int64_t taps = all_taps[i / 4], index[] = {0, -1}, n = 2 * taps + 100, n_out = is_gh ? taps : 2 * n;
         hc_tensors t = {.size = sizeof t,
                         .backend = backend,
                         .mode = HC_CAUSAL,
@@ -740,28 +741,31 @@ static void a_row_without_a_filter_is_not_read(const char *backend)
                         .x_stride = {op == HC_GRADIENT_X ? n : far, n},
                         .h_stride = {taps, 0},
                         .y_stride = {op == HC_CONVOLVE ? n : far, n}};
+        if (op == HC_GRADIENTS) t.gx_stride[0] = t.gx_stride[1] = n, t.gh_stride[0] = taps;
         size_t bytes;
         hc_tensor_plan *plan;
         check(hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
         float *ones = calloc((size_t)n, 2 * sizeof *ones), *out = to_device(backend, NULL, (size_t)n_out * sizeof *out);
         for (int64_t k = 0; k < n; k++) ones[k] = 1;
         void *a = to_device(backend, ones, (size_t)n * sizeof *ones),
-             *numbers = to_device(backend, index, sizeof index);
+             *numbers = to_device(backend, index, sizeof index),
+             *gh = to_device(backend, NULL, (size_t)taps * sizeof *out);
         hc_tensor_data data = {.size = sizeof data, .a = a, .b = a, .out = out, .bytes = bytes, .index = numbers};
+        if (op == HC_GRADIENTS) data.c = a, data.out_h = gh;
         data.workspace = to_device(backend, NULL, bytes);
         if (on_gpu(backend)) data.stream = gpu_stream();
         int error = hc_tensor_plan_run(plan, &data, why, sizeof why);
         hc_tensor_plan_close(plan);
-        check(error == HC_OK, "%s: %d: %s", op_names[op], error, why);
+        check(error == HC_OK, "operation %d: %d: %s", op, error, why);
         if (on_gpu(backend))
             gpu_wait(), gpu_copy(ones, out, (size_t)n_out * sizeof *ones, false);
         else
             memcpy(ones, out, (size_t)n_out * sizeof *ones);
-        for (int64_t k = op < 2 ? n : n_out; k < n_out; k++)
-            check(ones[k] == 0, "%s, %d taps: frame %d is %g", op_names[op], (int)taps, (int)(k - n), (double)ones[k]);
-        check(fabs((double)ones[op < 2 ? n / 2 : 0] / (double)(op < 2 ? taps : n) - 1) < 1e-3, "%s, %d taps: %g",
-              op_names[op], (int)taps, (double)ones[op < 2 ? n / 2 : 0]);
-        drop(backend, a), drop(backend, out), drop(backend, numbers), drop(backend, data.workspace);
+        for (int64_t k = is_gh ? n_out : n; k < n_out; k++)
+            check(ones[k] == 0, "operation %d, %d taps: frame %d is %g", op, (int)taps, (int)(k - n), (double)ones[k]);
+        check(fabs((double)ones[is_gh ? 0 : n / 2] / (double)(is_gh ? n : taps) - 1) < 1e-3,
+              "operation %d, %d taps: %g", op, (int)taps, (double)ones[is_gh ? 0 : n / 2]);
+        drop(backend, a), drop(backend, out), drop(backend, numbers), drop(backend, data.workspace), drop(backend, gh);
         free(ones);
     }
 }

@@ -694,6 +694,10 @@ static void filters_by_index_match_a_float64_sum(const char *backend)
                 types_set(&s, i == 1 ? mode * 5 + sharing : 0);
                 shape_check(backend, &s, &r);
             }
+    /* A GPU looks for the users of a filter among 256 at once. */
+    struct shape many = shape_of(HC_CAUSAL, 100, 3, 3, 20, 5);
+    many.n_filters = 7;
+    shape_check(backend, &many, &r);
 }
 
 /* The partial sums of the groups, and the sums of the filters, exceed the workspace of a GPU. */
@@ -706,15 +710,17 @@ static void a_bank_in_16_bits_is_rounded_once(const char *backend)
     struct random r = random_seeded(207);
     for (int i = 0; i < 8; i++) {
         const int64_t *sizes = all_sizes[i % 2][FEW || !on_gpu(backend)];
-        struct shape s = shape_of(i / 4 ? HC_CAUSAL : HC_FULL, sizes[0], 3, 3, 20, sizes[1]);
+        struct shape s = shape_of(i / 4 ? HC_CAUSAL : HC_FULL, sizes[0], 3, 3, i % 2 ? 2000 : 20, sizes[1]);
         s.n_filters = sizes[2];
         s.h_type = i / 2 % 2 ? HC_BFLOAT16 : HC_FLOAT16;
         s.packed = i / 4;
         s.lengths = i == 2 || i == 5;
         if (s.packed) s.n_frames *= s.n_batch;
-        struct trial c = trial_make(backend, &s, HC_GRADIENT_H, &r);
-        trial_check(backend, &c);
-        trial_drop(&c);
+        for (int op = HC_GRADIENT_H; op < (s.packed ? GX_OF_BOTH : RESULTS); op++) {
+            struct trial c = trial_make(backend, &s, op, &r);
+            trial_check(backend, &c);
+            trial_drop(&c);
+        }
     }
 }
 

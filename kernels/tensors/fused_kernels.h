@@ -75,7 +75,9 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     float2 *stash;            /* fused_gradient_h_stash() bytes; unused if that is 0 */
     struct fused_rows gx;     /* with spectra: the gradient of x, too */
     void *gx_data;
-    const float2 *spectra;    /* [groups.n][N], conjugate, from fused_spectra_launch; NULL: only gh */
+    const float2 *spectra;    /* [groups.n][N], conjugate, from fused_spectra_launch; by_bank: [n_filters][N]; NULL:
+                                 only gh */
+    bool by_bank;
 };
 
 struct fused_device {

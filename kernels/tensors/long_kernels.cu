@@ -136,18 +136,21 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     for (int j = 0; j < C::E; j++) out[C::row_2(j) * columns] = r[j];
 }
 
-/* Before sm_80 two blocks would spill registers. */
-static constexpr int join_blocks(int log_r, int blocks)
+/* Before sm_80 two blocks of 2^9 rows would spill registers. Later devices have the threads for nine of 2^6. */
+static constexpr int join_blocks(int log_r, bool is_general, int blocks)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
     if (log_r == 9) return 1;
+#else
+    if (log_r == 6 && !is_general) return 9;
 #endif
-    (void)log_r;
+    (void)log_r, (void)is_general;
     return blocks;
 }
 
 template <int LOG_R, bool GENERAL>
-static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, join_blocks(LOG_R, column_team<LOG_R>::BLOCKS))
+static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS,
+                                         join_blocks(LOG_R, GENERAL, column_team<LOG_R>::BLOCKS))
     join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, void *data, int columns)
 {
     using C = column_team<LOG_R>;

@@ -32,11 +32,12 @@ template <bool BOTH> struct window_pair {
 template <> struct window_pair<true> {
     window_position x, gy;
     int64_t gx; /* element of gx that is point 0 */
-    int filter; /* index of the spectrum */
+    int filter; /* index of the spectrum; -1: gx becomes 0 */
 };
 
 /* BOTH: both gradients. */
-template <int LOG_N, bool BOTH> struct gradient_size : team_size<LOG_N> {
+template <int LOG_N, bool IS_BOTH> struct gradient_size : team_size<LOG_N> {
+    static constexpr bool BOTH = IS_BOTH;
     using team = team_size<LOG_N>;
     /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
     static constexpr bool IS_SMALL = LOG_N <= 12, HAS_BOTH = IS_SMALL && LOG_N >= GRADIENTS_FROM;
@@ -66,7 +67,7 @@ static __device__ typename S::pair pair_of_task(const fused_gradient_h &p, unsig
     fused_rows x = p.x, gy = p.gy;
     int64_t x_begin = 0, gy_begin = 0;
     item_window w = {0, (int64_t)(task - row * n_windows) * p.hop};
-    if (IS_LISTED && p.groups.offsets) {
+    if (IS_LISTED && !S::BOTH && p.groups.offsets) {
         at.channel = (int)(p.groups.h_channels == 1 ? row : group % (unsigned)p.groups.h_channels);
         at.batch = 0;
         w.item = (int)(group / (unsigned)p.groups.h_channels);
@@ -80,9 +81,17 @@ static __device__ typename S::pair pair_of_task(const fused_gradient_h &p, unsig
     pair.gy = window_of(gy, at, gy_start, gy_start + 2 * S::N, 2 * S::N);
     pair.x.at += x_begin;
     pair.gy.at += gy_begin;
-    if constexpr (std::is_same_v<typename S::pair, window_pair<true>>) {
+    if constexpr (S::BOTH) {
         pair.gx = at.batch * p.gx.stride[0] + at.channel * p.gx.stride[1] + w.start;
         pair.filter = (int)group - p.groups.first;
+        if (IS_LISTED) {
+            const int number = (int)filter_of(p.groups, group);
+            if (p.by_bank || number < 0) pair.filter = number;
+            if (number < 0) { /* nothing is read */
+                pair.x.first = pair.x.last;
+                pair.gy.first = pair.gy.last;
+            }
+        }
     }
     return pair;
 }
@@ -143,6 +152,8 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
     extern __shared__ float4 shared[];
     using S = gradient_size<LOG_N, BOTH>;
     constexpr bool REAL = KIND == REAL_ROWS;
+    /* Packed sequences have unlike counts of tasks, but no kernel of both gradients. */
+    constexpr bool HAS_COUNTS = KIND == LISTED && !BOTH;
     auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
@@ -160,7 +171,7 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
         else sums[m * S::T] = make_float2(0.0f, 0.0f);
     }
     task_counts counts = {};
-    if (KIND == LISTED) {
+    if (HAS_COUNTS) {
         counts = listed_tasks(p, unit_of_team<S>(p));
         tasks = counts.tasks;
         tasks_of_slice = counts.of_slice;
@@ -173,16 +184,22 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
         const unsigned i = k % S::POSITIONS;
         if (i == 0) { /* each of POSITIONS threads computes the position of another task */
             const gradient_unit unit = unit_of_team<S>(p);
-            const unsigned of_slice = KIND == LISTED ? counts.of_slice : tasks_of_slice;
+            const unsigned of_slice = HAS_COUNTS ? counts.of_slice : tasks_of_slice;
             const unsigned later = k + (unsigned)t, task = unit.slice * of_slice + later;
             S::team_sync();
             if (t < S::POSITIONS)
                 pairs[t] = pair_of_task<S, KIND == LISTED>(p, unit.group, task,
                                                            unit.exists && later < of_slice && task < tasks,
-                                                           KIND == LISTED ? counts.n_windows : (unsigned)p.n_windows);
+                                                           HAS_COUNTS ? counts.n_windows : (unsigned)p.n_windows);
             S::team_sync();
         }
         const auto &pair = pairs[i];
+        bool has_filter = true;
+        if constexpr (KIND == LISTED && BOTH) {
+            has_filter = pair.filter >= 0;
+            for (int point = t; point < pair.x.last && !has_filter; point += S::T)
+                element_put(p.gx_data, pair.gx + point, p.gx.type, 0.0f);
+        }
         if (KIND == LISTED && is_warp_idle<S>(team, [&](int other) {
                 const window_position &x = (pairs + (other - team) * S::POSITIONS)[i].x;
                 return x.first >= x.last;
@@ -214,11 +231,12 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
             }
         }
         if constexpr (BOTH) {
-            const float2 *h = p.spectra + (size_t)pair.filter * S::N + t;
+            const float2 *h = p.spectra + (size_t)(has_filter ? pair.filter : 0) * S::N + t;
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
             S::inverse(s, f, t, r);
-            store<S, REAL>(p.gx_data, pair.gx, HAS_16_BITS ? p.gx.type : HC_FLOAT32, 0, pair.x.last, 1.0f, r, again(t));
+            store<S, REAL>(p.gx_data, pair.gx, HAS_16_BITS ? p.gx.type : HC_FLOAT32, 0, has_filter ? pair.x.last : 0,
+                           1.0f, r, again(t));
         }
     }
     if (BOTH) S::team_sync();
@@ -264,38 +282,37 @@ static __global__ void __launch_bounds__(256) sum_kernel(fused_gradient_h p)
 /* A thread sums a tap of filter blockIdx.y + first over the groups that use it. */
 static __global__ void __launch_bounds__(256) bank_sum_kernel(fused_gradient_h p, unsigned first)
 {
-    __shared__ int64_t numbers[256];
+    __shared__ unsigned users[8]; /* bit i of word w: group 32 w + i of the next 256 uses the filter */
     const int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, frames = p.out.frames;
     const int64_t number = first + blockIdx.y, length = p.lengths ? p.lengths[number] : frames;
     const int64_t at = number * p.out.stride[0] + k;
     const bool has_tap = k < frames && k < length;
     float sum = has_tap && p.sums ? p.sums[number * p.sums_stride + k] : 0.0f;
     for (int from = 0; from < p.groups.n; from += 256) {
-        const int n = p.groups.n - from < 256 ? p.groups.n - from : 256;
+        const int group = from + (int)threadIdx.x;
+        const bool is_user = group < p.groups.n && filter_of(p.groups, (unsigned)(p.groups.first + group)) == number;
+        const unsigned word = __ballot_sync(~0u, is_user);
         __syncthreads();
-        if ((int)threadIdx.x < n) numbers[threadIdx.x] = filter_of(p.groups, p.groups.first + from + threadIdx.x);
+        if (threadIdx.x % 32 == 0) users[threadIdx.x / 32] = word;
         __syncthreads();
-        for (int i = 0; i < n; i++) {
-            if (numbers[i] != number || !has_tap) continue;
-            for (int slice = 0; slice < p.n_slices; slice++)
-                sum +=
-                    p.partial[((size_t)slice * (size_t)p.groups.n + (size_t)(from + i)) * (size_t)frames + (size_t)k];
-        }
+        for (int w = 0; w < 8; w++)
+            for (unsigned left = has_tap ? users[w] : 0; left; left &= left - 1) {
+                const size_t user = (size_t)(from + 32 * w + __ffs((int)left) - 1);
+                for (int slice = 0; slice < p.n_slices; slice++)
+                    sum += p.partial[((size_t)slice * (size_t)p.groups.n + user) * (size_t)frames + (size_t)k];
+            }
     }
     if (k < frames) element_put(p.gh, at, p.out.type, sum);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-/* A kernel of both gradients has no lists, but whole windows of 16 bits. */
 template <int LOG_N, bool BOTH> static cudaError_t kernels_allow(const struct fused_device *device)
 {
-    constexpr kernel_kind WHOLE_16_BITS = BOTH ? WHOLE : LISTED;
-    constexpr kernel_kind REAL_16_BITS = gradient_size<LOG_N, BOTH>::REAL_16_BITS == LISTED ? WHOLE_16_BITS : REAL_ROWS;
-    return shared_allow(device, gradient_size<LOG_N, BOTH>::BYTES, gradient_h_kernel<LOG_N, WHOLE, false, BOTH>,
-                        gradient_h_kernel<LOG_N, WHOLE_16_BITS, true, BOTH>,
-                        gradient_h_kernel<LOG_N, REAL_ROWS, false, BOTH>,
-                        gradient_h_kernel<LOG_N, REAL_16_BITS, true, BOTH>);
+    using S = gradient_size<LOG_N, BOTH>;
+    return shared_allow(device, S::BYTES, gradient_h_kernel<LOG_N, WHOLE, false, BOTH>,
+                        gradient_h_kernel<LOG_N, LISTED, true, BOTH>, gradient_h_kernel<LOG_N, REAL_ROWS, false, BOTH>,
+                        gradient_h_kernel<LOG_N, S::REAL_16_BITS, true, BOTH>);
 }
 
 cudaError_t fused_gradient_h_load(const struct fused_device *device)
@@ -358,8 +375,7 @@ cudaError_t fused_gradient_h_launch(int log2_n, bool real, const struct fused_gr
             size_t bytes = S::BYTES;
             if constexpr (S::HAS_BOTH)
                 if (p->spectra) {
-                    constexpr kernel_kind KIND = a_kind.value == LISTED ? WHOLE : a_kind.value;
-                    kernel = gradient_h_kernel<S::LOG_N, KIND, has_16_bits.value, true>;
+                    kernel = gradient_h_kernel<S::LOG_N, a_kind.value, has_16_bits.value, true>;
                     bytes = gradients_size<S::LOG_N>::BYTES;
                 }
             kernel<<<blocks, S::THREADS, bytes, stream>>>(*p, tasks, of_slice);

@@ -45,6 +45,24 @@ template <int LOG_N> struct convolve_size : team_size<LOG_N, is_wide(LOG_N)> {
     }
 };
 
+/* Transforms the filter of a group. All threads of the block call it: it waits for the factors. */
+template <class S>
+static __device__ __forceinline__ void spectrum_make(const fused_spectra &p, unsigned group, float2 *s,
+                                                     const typename S::factors *f, int t, float2 *r)
+{
+    const int64_t number = filter_of(p.groups, group);
+    row_position at = position_of(p.groups, group, 0);
+    if (p.groups.index) at = row_position{(int)number, 0, 0};
+    const int64_t n_taps = number < 0 ? 0 : p.lengths ? p.lengths[number] : p.h.frames;
+    const window_position w = window_of(p.h, at, 0, n_taps, 2 * S::N);
+    load<S, false>(r, window_at<true>(p.taps, p.h, w), t);
+    __syncthreads();
+    S::template forward<false>(s, f, t, r);
+    const float scale = 1.0f / S::N, turn = p.conjugate ? -scale : scale;
+#pragma unroll
+    for (int m = 0; m < S::E; m++) r[m] = make_float2(scale * r[m].x, turn * r[m].y);
+}
+
 template <int LOG_N>
 static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS,
                                          spectra_size<LOG_N>::RESIDENT / spectra_size<LOG_N>::THREADS)
@@ -59,20 +77,10 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS,
     float2 r[S::E];
     next_may_begin();
     S::factors_make(f);
-    const unsigned group = (unsigned)(p.groups.first + (unit < p.groups.n ? unit : 0));
-    const int64_t number = filter_of(p.groups, group);
-    row_position at = position_of(p.groups, group, 0);
-    if (p.groups.index) at = row_position{(int)number, 0, 0};
-    const int64_t n_taps = number < 0 ? 0 : p.lengths ? p.lengths[number] : p.h.frames;
-    const window_position w = window_of(p.h, at, 0, n_taps, 2 * S::N);
-    load<S, false>(r, window_at<true>(p.taps, p.h, w), t);
-    __syncthreads();
-    S::template forward<false>(s, f, t, r);
+    spectrum_make<S>(p, (unsigned)(p.groups.first + (unit < p.groups.n ? unit : 0)), s, f, t, r);
     if (unit >= p.groups.n) return;
-    const float scale = 1.0f / S::N, turn = p.conjugate ? -scale : scale;
 #pragma unroll
-    for (int m = 0; m < S::E; m++)
-        p.spectra[(size_t)unit * S::N + m * S::T + t] = make_float2(scale * r[m].x, turn * r[m].y);
+    for (int m = 0; m < S::E; m++) p.spectra[(size_t)unit * S::N + m * S::T + t] = r[m];
 }
 
 /* The position of a unit in x and y. Without a unit nothing is loaded or stored; an early return would make the
@@ -197,6 +205,42 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS,
     }
 }
 
+/* Few units that all run at once: each team transforms its unit's filter, too. One launch instead of two costs the host
+ * less, and the second does not wait for the first. */
+template <int LOG_N> struct one_launch_size : spectra_size<LOG_N> {
+    static constexpr bool IS_PRESENT = LOG_N <= 9; /* in longer calls a launch does not matter */
+    static int units(const struct fused_device *device)
+    {
+        using S = spectra_size<LOG_N>;
+        const int fitting = (int)((size_t)device->shared_bytes / S::BYTES), most = S::RESIDENT / S::THREADS;
+        return device->n_sm * (fitting < most ? fitting : most) * S::TEAMS;
+    }
+};
+
+template <int LOG_N>
+static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS,
+                                         spectra_size<LOG_N>::RESIDENT / spectra_size<LOG_N>::THREADS)
+    one_launch_kernel(fused_convolve p, fused_spectra filters, unsigned units, unsigned units_of_group)
+{
+    extern __shared__ float4 shared[];
+    using S = spectra_size<LOG_N>;
+    auto *f = shared_at<typename S::factors>(shared, 0);
+    const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
+    float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
+    const unsigned unit = blockIdx.x * S::TEAMS + team;
+    const fused_unit at = unit_of<S>(p, unit, unit < units, units_of_group);
+    float2 h[S::E], r[S::E];
+    S::factors_make(f);
+    spectrum_make<S>(filters, at.group, s, f, t, h);
+    load<S, false>(r, window_at<false>(p.x, p.in, at.in), t);
+    S::team_sync();
+    S::template forward<false>(s, f, t, r);
+#pragma unroll
+    for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m]);
+    S::inverse(s, f, t, r);
+    store<S, false>(p.y, at.out, HC_FLOAT32, p.out_first, at.out_last, 1.0f, r, t);
+}
+
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
 cudaError_t fused_load(int number, struct fused_device *device)
@@ -213,6 +257,14 @@ cudaError_t fused_load(int number, struct fused_device *device)
         status = with_every_size<spectra_size>([&](auto s) {
             using S = decltype(s);
             return shared_allow(device, S::BYTES, spectra_kernel<S::LOG_N>);
+        });
+    if (!status)
+        status = with_every_size<one_launch_size>([&](auto s) {
+            using S = decltype(s);
+            if constexpr (S::IS_PRESENT)
+                return shared_allow(device, S::BYTES, one_launch_kernel<S::LOG_N>);
+            else
+                return cudaSuccess;
         });
     if (!status)
         status = with_every_size<convolve_size>([&](auto s) {
@@ -261,5 +313,27 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
                 return launch_early(device->is_early, convolve_kernel<S::LOG_N, kind.value, has_16_bits.value>, grid,
                                     (unsigned)(teams * S::T), S::bytes(teams), stream, *p, units, of_group);
             });
+    });
+}
+
+int fused_one_launch_units(const struct fused_device *device, int log2_n)
+{
+    return with_size<one_launch_size>(log2_n, [&](auto s) {
+        using S = decltype(s);
+        return S::IS_PRESENT && S::BYTES <= (size_t)device->shared_bytes ? S::units(device) : 0;
+    });
+}
+
+cudaError_t fused_one_launch(int log2_n, const struct fused_convolve *p, const struct fused_spectra *filters,
+                             cudaStream_t stream)
+{
+    return with_size<one_launch_size>(log2_n, [&](auto s) {
+        using S = decltype(s);
+        const unsigned of_group = (unsigned)(rows_of_group(p->groups) * p->n_windows);
+        const unsigned units = (unsigned)p->groups.n * of_group;
+        if constexpr (S::IS_PRESENT)
+            one_launch_kernel<S::LOG_N>
+                <<<ceil_div(units, S::TEAMS), S::THREADS, S::BYTES, stream>>>(*p, *filters, units, of_group);
+        return cudaGetLastError();
     });
 }

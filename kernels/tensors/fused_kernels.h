@@ -75,7 +75,9 @@ struct fused_gradient_h {     /* partial[slice][group][k] = sum over the slice's
     float2 *stash;            /* fused_gradient_h_stash() bytes; unused if that is 0 */
     struct fused_rows gx;     /* with spectra: the gradient of x, too */
     void *gx_data;
-    const float2 *spectra;    /* [groups.n][N], conjugate, from fused_spectra_launch; NULL: only gh */
+    const float2 *spectra;    /* [groups.n][N], conjugate, from fused_spectra_launch; by_bank: [n_filters][N]; NULL:
+                                 only gh */
+    bool by_bank;
 };
 
 struct fused_device {
@@ -95,6 +97,11 @@ cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cuda
 /* Convolves all windows. real: the last N points of each window are outside of x, and out_end <= N. */
 cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n, bool real,
                                   const struct fused_convolve *p, cudaStream_t stream);
+/* The max. number of windows of all rows for fused_one_launch; 0: the kernel is absent or does not fit. */
+int fused_one_launch_units(const struct fused_device *device, int log2_n);
+/* Convolves few windows of float32 without spectra in device memory; not by an index, not packed sequences. */
+cudaError_t fused_one_launch(int log2_n, const struct fused_convolve *p, const struct fused_spectra *filters,
+                             cudaStream_t stream);
 /* Bytes of the stash for groups.n * n_slices = n_units teams. */
 size_t fused_gradient_h_stash(int log2_n, int64_t n_units);
 /* Writes or adds to each filter of a bank the partial sums of the groups that use it, in their order. */

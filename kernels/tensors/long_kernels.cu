@@ -91,8 +91,7 @@ template <int LOG_R> struct column_team {
     }
 };
 
-/* `split` and `join` are compiled twice: GENERAL for all calls, or for those of HC_FLOAT32 without lists. Accesses to
- * memory wait for the positions of lists. */
+/* `split` and `join` are compiled twice: GENERAL for all calls, or for those of HC_FLOAT32 without packed sequences. */
 
 /* Splits the windows of a, then those of b. */
 template <int LOG_R, bool GENERAL>
@@ -106,11 +105,10 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     next_may_begin();
     c.forward_factors();
     const int in_b = (int)blockIdx.y - a.n;
-    if (GENERAL && (is_listed(a) || is_listed(b))) previous_wait();
     const unit_position position =
         in_b < 0 ? position_of_unit<GENERAL>(a, blockIdx.y) : position_of_unit<GENERAL>(b, (unsigned)in_b);
     previous_wait();
-    if (GENERAL && position.spectrum < 0 && (in_b < 0 ? a.may_skip : b.may_skip)) return;
+    if (position.spectrum < 0 && (in_b < 0 ? a.may_skip : b.may_skip)) return;
     const window w = in_b < 0 ? window_at<GENERAL>(a_data, a.rows, window_of_unit(a, position, 2 * n))
                               : window_at<GENERAL>(b_data, b.rows, window_of_unit(b, position, 2 * n));
     float2 r[C::E];
@@ -138,18 +136,21 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     for (int j = 0; j < C::E; j++) out[C::row_2(j) * columns] = r[j];
 }
 
-/* Before sm_80 two blocks would spill registers. */
-static constexpr int join_blocks(int log_r, int blocks)
+/* Before sm_80 two blocks of 2^9 rows would spill registers. Later devices have the threads for nine of 2^6. */
+static constexpr int join_blocks(int log_r, bool is_general, int blocks)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
     if (log_r == 9) return 1;
+#else
+    if (log_r == 6 && !is_general) return 9;
 #endif
-    (void)log_r;
+    (void)log_r, (void)is_general;
     return blocks;
 }
 
 template <int LOG_R, bool GENERAL>
-static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, join_blocks(LOG_R, column_team<LOG_R>::BLOCKS))
+static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS,
+                                         join_blocks(LOG_R, GENERAL, column_team<LOG_R>::BLOCKS))
     join_kernel(long_units u, long_output o, const float2 *scratch, int64_t stride, void *data, int columns)
 {
     using C = column_team<LOG_R>;
@@ -161,9 +162,10 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, join_block
     float2 r[C::E];
     next_may_begin();
     c.inverse_factors();
+    const auto has_spectrum = [&] { return !is_listed(u) || position_of_unit<GENERAL>(u, blockIdx.y).spectrum >= 0; };
+    const bool is_written = GENERAL || has_spectrum(); /* GENERAL has no register left to keep it in */
     previous_wait();
-    /* Without a spectrum 0 is written. */
-    if (!GENERAL || !is_listed(u) || position_of_unit(u, blockIdx.y).spectrum >= 0) {
+    if (GENERAL ? has_spectrum() : is_written) { /* else 0 is written */
 #pragma unroll
         for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
         c.inverse(r);
@@ -204,12 +206,12 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES);
     next_may_begin();
     S::factors_make(f, ((float)(__brev(blockIdx.y) >> (32 - log2_r)) + 0.25f) / (float)(1 << log2_r));
-    previous_wait();
     for (int k = 0; k < windows_of_block; k++) {
         const int i = (int)blockIdx.x * windows_of_block + k;
         if (i >= p.n) return;
         int number = 0; /* of the spectrum, with lists */
         if (OP == LONG_CONVOLVE && p.listed) number = position_of_unit(listed, (unsigned)i).spectrum;
+        if (k == 0) previous_wait();
         if (number < 0) continue;
         int t = again((int)threadIdx.x);
         float2 *at = p.data + (((((size_t)i << log2_r) + blockIdx.y) << LOG_N) + t);
@@ -340,6 +342,7 @@ static __global__ void __launch_bounds__(both_size<LOG_N>::T, both_size<LOG_N>::
     for (int k = 0; k < groups_of_block; k++) {
         const int group = (int)blockIdx.x * groups_of_block + k, last = 2 * p.windows + 1;
         if (group >= p.n_groups) return;
+        if (p.groups.index && filter_of(p.groups, (unsigned)(p.groups.first + group)) < 0) continue;
         float2 r[S::E], sum[S::E], kept[S::KEPT];
 #pragma unroll
         for (int m = 0; m < S::E; m++) sum[m] = make_float2(0.0f, 0.0f);
@@ -444,7 +447,7 @@ cudaError_t long_split_launch(const struct fused_device *device, struct long_siz
 {
     return with_columns(size, a->n + b->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        const bool is_general = any_has_16_bits(a->rows, b->rows) || is_listed(*a) || is_listed(*b);
+        const bool is_general = any_has_16_bits(a->rows, b->rows) || a->groups.offsets || b->groups.offsets;
         const auto kernel = is_general ? split_kernel<LOG_R, true> : split_kernel<LOG_R, false>;
         return launch_early(device->is_early, kernel, grid, threads, column_team<LOG_R>::BYTES, stream, *a, a_data, *b,
                             b_data, scratch, 1 << size.log2_row);
@@ -457,7 +460,7 @@ cudaError_t long_join_launch(const struct fused_device *device, struct long_size
 {
     return with_columns(size, units->n, [&](auto r, dim3 grid, unsigned threads) {
         constexpr int LOG_R = decltype(r)::value;
-        const bool is_general = any_has_16_bits(units->rows) || is_listed(*units);
+        const bool is_general = any_has_16_bits(units->rows) || units->groups.offsets;
         const auto kernel = is_general ? join_kernel<LOG_R, true> : join_kernel<LOG_R, false>;
         return launch_early(device->is_early, kernel, grid, threads, column_team<LOG_R>::BYTES, stream, *units, *output,
                             scratch, stride, data, 1 << size.log2_row);

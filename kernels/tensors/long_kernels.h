@@ -98,9 +98,11 @@ cudaError_t long_gradient_rows_launch(const struct fused_device *device, struct 
                                       const struct long_gradient_rows *p, cudaStream_t stream);
 
 /* Both gradients: the inverse of conj(spectrum of h) times the spectrum of gy replaces the window of gy. The inverse of
- * the sum, over the windows of a group, of conj(spectrum of x) times the spectrum of gy replaces h. */
+ * the sum, over the windows of a group, of conj(spectrum of x) times the spectrum of gy replaces h. The windows of groups
+ * without a filter stay as they are. */
 enum { LONG_BOTH_ROW = LONG_ROW_MIN };            /* log2 N' */
 struct long_both_rows {
+    struct fused_groups groups;
     int n_groups, windows;    /* windows: windows of a group */
     float2 *h;                /* [n_groups][N] */
     float2 *gy, *x;           /* [n_groups][windows][N] */

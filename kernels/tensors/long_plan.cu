@@ -178,7 +178,7 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         plan.taps = ceil_div(c->h.frames, parts);
         plan.hop = plan.is_single ? points : points - plan.taps + 1;
         plan.n_windows = plan.is_single && !c->x.packed ? 1 : windows_in(c, frames, plan.hop);
-        if (c->has_index && c->op == HC_GRADIENT_H) {
+        if (c->has_index && c->op >= HC_GRADIENT_H) {
             const int64_t filters = c->h.batch * c->h.channels, bytes = c->h.frames * (int64_t)sizeof(float);
             const int64_t half = (int64_t)(bank_limit(c) / 2) / bytes;
             plan.n_partial = min_of(filters, max_of(1, half));
@@ -188,6 +188,7 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
                 plan.n_bank = min_of(c->bank.batch, max_of(1, half / 2));
                 plan.sums = (size_t)((plan.n_bank * bytes + 255) / 256 * 256);
             }
+            if (c->op == HC_GRADIENTS && plan.n_bank < c->bank.batch) continue; /* each chunk would compute gx again */
             plan.partial = (size_t)((plan.n_partial * bytes + 255) / 256 * 256) + plan.sums;
         }
         for (int two_rows = 0; two_rows < 2; two_rows++) {
@@ -197,7 +198,7 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
                 plan.size = long_size{LOG_OF_TWO_ROWS, 1};
             }
             if (plan.partial > c->limit) continue;
-            plan.by_bank = c->has_index && c->op != HC_GRADIENT_H && c->bank.batch <= c->h.batch * c->h.channels;
+            plan.by_bank = c->has_index && c->op < HC_GRADIENT_H && c->bank.batch <= c->h.batch * c->h.channels;
             if (plan.by_bank && !memory_plan(c, device, c->limit, &plan)) plan.by_bank = false;
             if (!plan.by_bank && !memory_plan(c, device, c->limit - plan.partial, &plan)) continue;
             plan.bytes = (plan.bytes + 255) / 256 * 256 + plan.partial;

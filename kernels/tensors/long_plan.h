@@ -13,7 +13,7 @@ struct long_plan {
     int64_t hop, n_windows;
     int n_groups, n_units;   /* number of filters, and of windows, that the workspace holds                          */
     bool by_bank;            /* with an index: a spectrum for each filter of the bank, not for each that rows use    */
-    int64_t n_partial;       /* gradient h of a bank: filters, one for each group of rows, in the workspace          */
+    int64_t n_partial;       /* gradients of a bank: filters, one for each group of rows, in the workspace          */
     int64_t n_bank;          /* filters of a chunk of the bank                                                       */
     size_t partial, sums;    /* bytes of those filters, and of the sums of a chunk, if several launches add up to 16
                                 bits; both at the end of the workspace                                               */

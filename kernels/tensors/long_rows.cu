@@ -5,7 +5,7 @@
  *   workspace, gradient h                [sum, with is_summed] [some windows of gy] [as many of x]
  *   workspace, both gradients            [some filters] [windows of gy] [as many of x]
  *   gradient h of two rows               [spectrum of x and sum of the products, for each block] [kept]
- *   gradient h of a bank                 that of gradient h, [filters of some groups] [sums of a chunk of the bank]
+ *   gradients with a bank                as above, [filters of some groups] [sums of a chunk of the bank]
  */
 #include "long_rows.h"
 
@@ -54,6 +54,16 @@ static struct window_range windows_of(const struct long_plan *plan, int64_t star
 static bool is_real(const struct long_units *u, int64_t n)
 {
     return u->end <= n || u->start + n >= u->rows.frames;
+}
+
+/* The device for the launch of `split`. The first one of a call with lists begins when all earlier kernels, which may
+ * write the lists, are complete: `split` and later kernels read them before previous_wait. */
+static struct fused_device device_of_launch(const struct fused_device *device, const struct tensor_call *c,
+                                            bool is_first)
+{
+    struct fused_device of_launch = *device;
+    if (is_first && (c->has_index || c->x.packed)) of_launch.is_early = false;
+    return of_launch;
 }
 
 static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
@@ -106,9 +116,10 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
             in.first = out.first = rows.first = first;
             in.n = out.n = rows.n = (int)min_of(step, units - first);
             struct long_units split = in;
+            const struct fused_device of_split = device_of_launch(device, c, first == 0);
             if (plan->has_two_rows) split.n = 0;
             if (first == 0 || split.n > 0)
-                TRY(long_split_launch(device, plan->size, &filters, d->b, &split, d->a, first ? scratch : spectra,
+                TRY(long_split_launch(&of_split, plan->size, &filters, d->b, &split, d->a, first ? scratch : spectra,
                                       stream),
                     "a long convolution");
             if (first == 0)
@@ -173,7 +184,8 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
             const struct long_gradient_rows rows = {groups->n, x.n / groups->n, windows + x.n * n, windows,
                                                     plan->is_summed && add};
             output.add = !plan->is_summed && add;
-            TRY(long_split_launch(device, plan->size, &gy, d->a, &x, d->b, windows, stream),
+            const struct fused_device of_split = device_of_launch(device, c, first == 0);
+            TRY(long_split_launch(&of_split, plan->size, &gy, d->a, &x, d->b, windows, stream),
                 "a gradient of long filters");
             TRY(long_gradient_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
             if (plan->is_summed && first + step < units) continue;
@@ -184,14 +196,23 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
     return HC_OK;
 }
 
+/* gh, gh_first: as in run_long_gradient_h. */
 static int run_long_gradients(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
-                              const struct long_plan *plan, const struct fused_groups *groups, struct reason *why)
+                              const struct long_plan *plan, const struct fused_groups *groups, void *gh, int gh_first,
+                              struct reason *why)
 {
     cudaStream_t stream = (cudaStream_t)d->stream;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
     const struct long_units filters = filters_of(groups, c, plan, 0);
-    struct long_units gh = filters, gx, x = long_units_of(groups, &c->x, plan), gy = long_units_of(groups, &c->y, plan);
-    gh.rows = rows_of(&c->gh);
+    struct long_units out = filters, gx, x = long_units_of(groups, &c->x, plan),
+                      gy = long_units_of(groups, &c->y, plan);
+    out.rows = rows_of(&c->gh);
+    if (c->has_index) { /* gh has a filter for each group, with all taps */
+        out.groups.index = NULL;
+        out.groups.first -= gh_first;
+        out.lengths = NULL;
+    }
+    x.may_skip = gy.may_skip = true;
     gy.start = -c->from;
     x.end = plan->hop;
     x.hop = gy.hop = plan->hop;
@@ -201,27 +222,30 @@ static int run_long_gradients(const struct tensor_call *c, const hc_tensor_data 
     gx = x;
     gx.rows = rows_of(&c->gx);
     float2 *of_h = (float2 *)d->workspace, *of_gy = of_h + groups->n * n, *of_x = of_gy + gy.n * n;
-    const struct long_both_rows rows = {groups->n, (int)x.units_of_group, of_h, of_gy, of_x};
+    const struct long_both_rows rows = {*groups, groups->n, (int)x.units_of_group, of_h, of_gy, of_x};
+    const struct fused_device of_first = device_of_launch(device, c, true);
     const struct long_output output = {0, 1.0f / (float)n, false};
     struct long_units none = x;
     none.n = 0;
-    TRY(long_split_launch(device, plan->size, &filters, d->c, &gy, d->a, of_h, stream), "long gradients");
+    TRY(long_split_launch(&of_first, plan->size, &filters, d->c, &gy, d->a, of_h, stream), "long gradients");
     TRY(long_split_launch(device, plan->size, &x, d->b, &none, d->b, of_x, stream), "long gradients");
     TRY(long_both_rows_launch(device, plan->size.log2_r, &rows, stream), "long gradients");
     TRY(long_join_launch(device, plan->size, &gx, &output, of_gy, n, d->out, stream), "long gradients");
-    TRY(long_join_launch(device, plan->size, &gh, &output, of_h, n, d->out_h, stream), "long gradients");
+    TRY(long_join_launch(device, plan->size, &out, &output, of_h, n, gh, stream), "long gradients");
     return HC_OK;
 }
 
-/* Computes the gradient of a bank: a filter for each group of rows, then their sums. */
+/* Computes the gradient of a bank, alone or with that of x: a filter for each group of rows, then their sums. */
 static int run_long_bank(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
                          const struct long_plan *plan, struct reason *why)
 {
+    const bool is_both = c->op == HC_GRADIENTS;
     struct tensor_call own = *c;
-    own.lengths = NULL;
+    if (!is_both) own.lengths = NULL;
     own.h.type = HC_FLOAT32;
     own.h.stride[1] = c->h.frames;
     own.h.stride[0] = c->h.channels * c->h.frames;
+    own.gh = own.h;
     struct fused_gradient_h sum = {};
     float *sums = plan->sums ? (float *)((char *)d->workspace + (plan->bytes - plan->sums)) : NULL;
     sum.partial = (float *)((char *)d->workspace + (plan->bytes - plan->partial));
@@ -231,10 +255,11 @@ static int run_long_bank(const struct tensor_call *c, const hc_tensor_data *d, c
         struct fused_groups groups = chunk;
         for (; groups.first < end; groups.first += groups.n) {
             groups.n = (int)min_of(plan->n_groups, end - groups.first);
-            PASS(run_long_gradient_h(&own, d, device, plan, &groups, sum.partial, chunk.first, why));
+            PASS((is_both ? run_long_gradients : run_long_gradient_h)(&own, d, device, plan, &groups, sum.partial,
+                                                                      chunk.first, why));
         }
         sum.groups = chunk;
-        bank_output_set(c, d, sums, &sum);
+        bank_output_set(c, rows_of(is_both ? &c->gh : &c->bank), is_both ? d->out_h : d->out, sums, &sum);
         TRY(fused_bank_sum_launch(&sum, (cudaStream_t)d->stream), "the gradient of a bank");
         return (int)HC_OK;
     });
@@ -245,7 +270,7 @@ int long_run(const struct tensor_call *c, const hc_tensor_data *d, const struct 
 {
     if (plan->n_partial > 0) return run_long_bank(c, d, device, plan, why);
     return with_chunks(c, d, c->bank.batch, plan->n_groups, [&](const struct fused_groups &groups) {
-        return c->op == HC_GRADIENTS    ? run_long_gradients(c, d, device, plan, &groups, why)
+        return c->op == HC_GRADIENTS    ? run_long_gradients(c, d, device, plan, &groups, d->out_h, 0, why)
                : c->op == HC_GRADIENT_H ? run_long_gradient_h(c, d, device, plan, &groups, d->out, 0, why)
                                         : run_long_convolve(c, d, device, plan, &groups, why);
     });

@@ -27,16 +27,18 @@ static __device__ __forceinline__ unit_position divide(const long_units &u, Int 
     position.exists = true;
     return position;
 }
-/* Is the position in the index or the offsets, which the kernel before may write? */
+/* Is the position in the index or the offsets? They are complete before the first `split` of a call begins, so it and
+ * the kernels after it may read them before previous_wait (long_rows.cu). */
 static __host__ __device__ __forceinline__ bool is_listed(const long_units &u)
 {
     return u.groups.index || u.groups.offsets;
 }
-/* Corrects the position for filters by index and packed sequences. */
+/* Corrects the position for filters by index and, with PACKED, for packed sequences. */
+template <bool PACKED>
 static __device__ void position_list(const long_units &u, int64_t unit, unit_position *position)
 {
     const fused_groups &g = u.groups;
-    if (g.offsets && !u.is_filters) {
+    if (PACKED && g.offsets && !u.is_filters) {
         const bool by_channel = g.h_batch > 1 && !u.by_group;
         item_window w = {position->at.batch, position->start - u.start};
         if (by_channel) position->at.channel = (int)(unit / u.n_windows);
@@ -54,8 +56,7 @@ static __device__ void position_list(const long_units &u, int64_t unit, unit_pos
     }
     if (!position->exists) position->spectrum = -1;
 }
-/* LISTED: there may be lists. */
-template <bool LISTED = true>
+template <bool PACKED = true>
 static __device__ __forceinline__ unit_position position_of_unit(const long_units &u, unsigned local)
 {
     const int64_t unit = u.first + local;
@@ -64,7 +65,7 @@ static __device__ __forceinline__ unit_position position_of_unit(const long_unit
         position = divide<int64_t>(u, unit, u.units_of_group, u.n_windows);
     else /* the division of 64 bits is slow */
         position = divide(u, (unsigned)unit, (unsigned)u.units_of_group, (unsigned)u.n_windows);
-    if (LISTED && is_listed(u)) position_list(u, unit, &position);
+    if (is_listed(u)) position_list<PACKED>(u, unit, &position);
     return position;
 }
 

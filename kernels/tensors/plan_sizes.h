@@ -65,15 +65,15 @@ static inline size_t bank_limit(const struct tensor_call *c) { return c->limit <
 
 /* Sets where the gradients of a bank's filters go, from groups.first_filter on. Sums of earlier groups are in gh or, to
  * round 16 bits once, in `sums`, which is NULL otherwise. */
-static inline void bank_output_set(const struct tensor_call *c, const hc_tensor_data *d, float *sums,
+static inline void bank_output_set(const struct tensor_call *c, struct fused_rows bank, void *gh, float *sums,
                                    struct fused_gradient_h *p)
 {
     const int64_t first = p->groups.first_filter;
     const bool is_last = p->groups.first + p->groups.n == c->h.batch * c->h.channels;
-    p->out = rows_of(&c->bank);
-    p->gh = (char *)d->out + first * c->bank.stride[0] * tensor_element(&c->bank);
+    p->out = bank;
+    p->gh = (char *)gh + first * bank.stride[0] * tensor_element(&c->bank);
     p->lengths = c->lengths ? c->lengths + first : NULL;
-    p->sums_stride = sums ? c->h.frames : c->bank.stride[0];
+    p->sums_stride = sums ? c->h.frames : bank.stride[0];
     p->sums = p->groups.first == 0 ? NULL : sums ? sums : (const float *)p->gh;
     if (!sums || is_last) return;
     p->gh = sums;

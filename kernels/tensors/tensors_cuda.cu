@@ -76,6 +76,7 @@ struct tensor_plan {
     bool is_single;          /* one window computes a row, and its wrapped part is 0 or not needed                   */
     int64_t hop, n_windows;
     int n_groups;            /* filters of a chunk                                                                   */
+    bool is_one_launch;      /* each window's kernel transforms its filter, too: no workspace                        */
     bool by_bank;            /* with an index: a spectrum for each filter of the bank, not for each that rows use    */
     int n_slices;            /* slices of the gradient of h                                                          */
     int64_t n_bank;          /* filters of a chunk of the bank                                                       */
@@ -166,6 +167,8 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     int64_t groups = min_of(filters, MAX_GROUPS);
     if (!c->x.packed) groups = min_of(groups, MAX_WINDOWS / (rows * plan->n_windows));
     if (c->op >= HC_GRADIENT_H) {
+        plan->by_bank = c->op == HC_GRADIENTS && c->has_index &&
+                        c->bank.batch <= min_of(filters, (int64_t)(c->limit / 2 / spectrum));
         const int teams = teams_of_op(c->op, device, plan->log2_n);
         const int64_t tasks = c->x.packed ? plan->n_windows * c->x.channels : rows * plan->n_windows; /* max. */
         int64_t slices = min_of(tasks, max_of(1, teams / groups)); /* slices that all run at once */
@@ -181,11 +184,17 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
                 plan->sums = aligned((size_t)plan->n_bank * partial);
             }
             plan->bytes = plan->stash + plan->partial + plan->sums;
-            if (c->op == HC_GRADIENTS) plan->bytes += (size_t)groups * spectrum;
+            if (c->op == HC_GRADIENTS) plan->bytes += (size_t)(plan->by_bank ? c->bank.batch : groups) * spectrum;
             if (plan->bytes <= limit || (slices == 1 && groups == 1)) break;
             if (slices > 1) slices /= 2;
             else groups = (groups + 1) / 2;
         }
+        if (c->op == HC_GRADIENTS && plan->n_bank < c->bank.batch)
+            plan->log2_n = 0; /* each chunk would compute gx again */
+    } else if (!c->has_index && !c->x.packed && c->x.type == HC_FLOAT32 && c->y.type == HC_FLOAT32 &&
+               filters * rows * plan->n_windows <= fused_one_launch_units(device, plan->log2_n)) {
+        plan->is_one_launch = true;
+        plan->n_groups = (int)groups;
     } else {
         plan->by_bank = c->has_index && c->bank.batch <= min_of(filters, (int64_t)(c->limit / spectrum));
         if (!plan->by_bank) groups = min_of(groups, (int64_t)(c->limit / spectrum));
@@ -195,8 +204,8 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     return HC_OK;
 }
 
-/* A plan of HC_GRADIENTS is one plan for both, or a plan for each, which run one after the other: always so with an
- * index and for packed sequences. */
+/* A plan of HC_GRADIENTS is one plan for both, or a plan for each, which run one after the other: always so for packed
+ * sequences. */
 struct tensor_plans {
     struct tensor_plan first, gradient_h;
     bool is_pair;
@@ -211,7 +220,7 @@ static int tensor_plans_make(const struct tensor_call *c, const struct fused_dev
     PASS(tensor_plan_make(&x, device, &plans->first, why));
     PASS(tensor_plan_make(&h, device, &plans->gradient_h, why));
     plans->is_pair = true;
-    if (c->has_index || c->x.packed) return HC_OK;
+    if (c->x.packed) return HC_OK;
     PASS(tensor_plan_make(c, device, &both, why));
     /* Steps through device memory take longer than estimated, windows of two rows do not. */
     const double margin = both.is_long && plans->first.is_long && plans->first.longer.has_two_rows ? 1.3 : 1;
@@ -240,7 +249,7 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
     float2 *spectra = (float2 *)d->workspace;
     struct fused_spectra filters = {groups, rows_of(&c->bank), d->b, c->lengths, is_gradient, spectra};
     if (plan->by_bank) filters.groups = groups_of_bank(c);
-    if (!plan->by_bank || groups.first == 0)
+    if (!plan->is_one_launch && (!plan->by_bank || groups.first == 0))
         TRY(fused_spectra_launch(plan->log2_n, &filters, stream), "the spectra of filters");
     struct fused_convolve p = {};
     p.groups = groups;
@@ -261,6 +270,10 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
         p.out_end = 2 * n;
     }
     if (is_real(c, plan)) p.out_end = n;
+    if (plan->is_one_launch) {
+        TRY(fused_one_launch(plan->log2_n, &p, &filters, stream), "a convolution of tensors");
+        return HC_OK;
+    }
     TRY(fused_convolve_launch(plan->device, plan->log2_n, is_real(c, plan), &p, stream), "a convolution of tensors");
     return HC_OK;
 }
@@ -285,14 +298,18 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
     p.gh = is_both ? d->out_h : d->out;
     p.stash = (float2 *)d->workspace;
     p.partial = (float *)((char *)d->workspace + plan->stash);
-    if (c->has_index) bank_output_set(c, d, plan->sums ? (float *)((char *)p.partial + plan->partial) : NULL, &p);
+    if (c->has_index)
+        bank_output_set(c, p.out, p.gh, plan->sums ? (float *)((char *)p.partial + plan->partial) : NULL, &p);
     if (is_both) {
         float2 *spectra = (float2 *)((char *)d->workspace + plan->partial);
-        struct fused_spectra filters = {groups, rows_of(&c->h), d->c, c->lengths, true, spectra};
-        TRY(fused_spectra_launch(plan->log2_n, &filters, (cudaStream_t)d->stream), "the spectra of filters");
+        struct fused_spectra filters = {groups, rows_of(&c->bank), d->c, c->lengths, true, spectra};
+        if (plan->by_bank) filters.groups = groups_of_bank(c);
+        if (!plan->by_bank || groups.first == 0)
+            TRY(fused_spectra_launch(plan->log2_n, &filters, (cudaStream_t)d->stream), "the spectra of filters");
         p.gx = rows_of(&c->gx);
         p.gx_data = d->out;
         p.spectra = spectra;
+        p.by_bank = plan->by_bank;
     }
     TRY(fused_gradient_h_launch(plan->log2_n, is_real(c, plan), &p, (cudaStream_t)d->stream), "a gradient of filters");
     return HC_OK;

@@ -8,7 +8,8 @@
           float64 (norm over norm), the memory beyond inputs and results, and the targets
     grid  hundreds of shapes, random in sizes, sharing and mode: haloconv.torch beside the faster of torch's rfft of the
           exact length and of a power of two; the median, and the ten worst
-    index the shapes with a filter for each item, plainly and by an index of a bank of the same filters
+    index the shapes with a filter for each item, plainly and by an index of a bank of the same filters; from torch, and
+          from C in a CUDA graph
     packed  64 sequences of 0.5 to 20 s at 16 kHz, each with a response of 1 s, beside a batch of as many frames
     loop  training of a separation network with reverberation on the fly: what the convolution takes of a step
     calls the host's time for a call of a tiny shape from Python
@@ -326,14 +327,19 @@ def compare_index(worker, options, verdicts):
     for batch, frames, taps in sizes:
         shape = Shape(batch, 1, frames, taps, batch, 1, "full")
         plain, index = (worker.measure("row", shape, way) for way in ("haloconv.torch", "haloconv.torch index"))
-        log(f"{shape}: {plain}, by index: {index}")
+        c_plain, c_index = (worker.measure("c_calls", shape, "float32", True, by_index) for by_index in (False, True))
+        log(f"{shape}: {plain}, by index: {index}; from C: {c_plain}, by index: {c_index}")
         print_times(f"{shape}", plain)
         print_times("the same by index", index)
+        print_times("C call, both gradients in one run", c_plain)
+        print_times("the same by index", c_index)
         for key, title in (("forward", "forward"), ("both", "forward and backward")):
-            verdicts.at_most(f"{batch} x {frames:,}, {title}: by index / plain", INDEX_TARGET,
-                             ratio(index.get(key), plain.get(key)), "{:.2f}".format)
-        results.append({"shape": str(shape), "plain": plain, "index": index})
-        judge_errors(f"{batch} x {frames:,} by index", index, verdicts)
+            for name, mine, beside in (("", index, plain), (", C call", c_index, c_plain)):
+                verdicts.at_most(f"{batch} x {frames:,}, {title}{name}: by index / plain", INDEX_TARGET,
+                                 ratio(mine.get(key), beside.get(key)), "{:.2f}".format)
+        results.append({"shape": str(shape), "plain": plain, "index": index, "c_plain": c_plain, "c_index": c_index})
+        for name, r in (("", index), (", C call", c_index)):
+            judge_errors(f"{batch} x {frames:,} by index{name}", r, verdicts)
     print(flush=True)
     return results
 

@@ -174,10 +174,13 @@ def captured(bench, run, n_calls):
     return lambda i: graph.replay(), n_calls
 
 
-def c_calls(bench, shape, dtype_name="float32"):
-    """hc_tensor_plan_run in a CUDA graph, no Python between: forward, both (ms), error, gx, gh, extra (bytes)."""
+def c_calls(bench, shape, dtype_name="float32", at_once=False, by_index=False):
+    """hc_tensor_plan_run in a CUDA graph, no Python between: forward, both (ms), error, gx, gh, extra (bytes).
+
+    at_once, by_index  as in tensors_ways.Calls
+    """
     dtype = getattr(torch, dtype_name)
-    calls = tensors_ways.Calls(shape, bench.device, dtype)
+    calls = tensors_ways.Calls(shape, bench.device, dtype, at_once, by_index)
     inputs = [tuple(value.to(dtype) for value in given) for given in bench.sets(shape)]
     sizes = shape.sizes[2], *shape.sizes[:2]
     outs = [tuple(torch.empty(size, dtype=dtype, device=bench.device) for size in sizes) for _ in inputs]
@@ -190,6 +193,9 @@ def c_calls(bench, shape, dtype_name="float32"):
     def fore_and_back(i):
         (x, h, gy), (_, gx, gh) = inputs[i % len(inputs)], outs[i % len(inputs)]
         fore(i)
+        if at_once:
+            calls.run("gradients", gy, x, gx, h, gh)
+            return
         calls.run("gradient_x", gy, h, gx)
         calls.run("gradient_h", gy, x, gh)
     fore(0)

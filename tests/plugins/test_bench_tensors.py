@@ -47,9 +47,9 @@ def test_the_bench_measures_ours_and_the_peers(tmp_path):
             assert all(1e-4 < row[way][error] < 2e-3 for error in ("error", "gx", "gh")), row
         assert row["rfft"]["forward"] > 0 and row["torchaudio"]["both"] > 0, row
     assert len(found["grid"]) == 3 and all(shape["ours"] > 0 and shape["exact"] > 0 for shape in found["grid"])
-    for figures in found["index"][0]["plain"], found["index"][0]["index"]:
+    for figures in (found["index"][0][way] for way in ("plain", "index", "c_plain", "c_index")):
         assert figures["forward"] > 0 and figures["both"] > 0
-    for figures in found["index"][0]["index"], found["packed"]:
+    for figures in found["index"][0]["index"], found["index"][0]["c_index"], found["packed"]:
         assert all(0 < figures[error] <= 1e-6 for error in ("error", "gx", "gh")), figures
     assert all(found["packed"][f"{way}{part}"] > 0 for way in ("packed", "equal", "longest") for part in ("", "_both"))
     assert 0 < found["calls"]["haloconv.torch.convolve"] < found["calls"]["the same, and backward"]

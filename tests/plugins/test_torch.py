@@ -143,7 +143,7 @@ def by_index(x, bank, mode, index, lengths=None):
 
 
 def check_gradients(call, want, tensors):
-    """The result and its gradients, also of the second order, beside the same in float64."""
+    """The result and its gradients, in one run and of the second order, beside the same in float64."""
     doubled = doubles(*tensors)
     y, y64 = call(*tensors), want(*doubled)
     close(y, y64)
@@ -151,7 +151,8 @@ def check_gradients(call, want, tensors):
     gy64, = doubles(gy)
     g = torch.autograd.grad(y, tensors, gy, create_graph=True)
     g64 = torch.autograd.grad(y64, doubled, gy64, create_graph=True)
-    for got, right in zip(g, g64):
+    at_once = torch.autograd.grad(y, tensors, gy.detach(), retain_graph=True)
+    for got, right in zip((*g, *at_once), g64 * 2):
         close(got, right)
     loss, loss64 = (sum((value * value).sum() for value in values) for values in (g, g64))
     for got, right in zip(torch.autograd.grad(loss, (*tensors, gy)), torch.autograd.grad(loss64, (*doubled, gy64))):
@@ -252,7 +253,7 @@ def test_gradients_of_sums_are_expanded(ht, backend, dev):
 
 
 def test_both_gradients_are_one_run(ht, backend, dev, monkeypatch):
-    """Also of views, of expanded tensors whose strides are all 0, and of half precision."""
+    """Also of views, of expanded tensors whose strides are all 0, of half precision, by index, of packed sequences."""
     runs = []
     monkeypatch.setattr(ht, "_execute_both", lambda *given, run=ht._execute_both: runs.append(run(*given)) or runs[-1])
     row, taps = tensor((1, 1, 300), dev), tensor((1, 1, 40), dev, 2)
@@ -273,6 +274,12 @@ def test_both_gradients_are_one_run(ht, backend, dev, monkeypatch):
     x, h = (value.detach().to(torch.bfloat16).requires_grad_() for value in (x, h))
     assert [g.dtype for g in torch.autograd.grad(ht.convolve(x, h).sum(), (x, h))] == [torch.bfloat16] * 2
     assert len(runs) == 33
+    index, offsets = torch.tensor([[2], [-1]], device=dev), torch.tensor([0, 90, 300], device=dev)
+    for call in (lambda x, h: ht.convolve(x, h, "same", index=index),
+                 lambda x, h: ht.convolve_packed(x[0], h, offsets, index=index)):
+        x, h = tensor((2, 3, 300), dev).requires_grad_(), tensor((4, 40), dev, 2).requires_grad_()
+        torch.autograd.grad(call(x, h).sum(), (x, h))
+    assert len(runs) == 35
 
 
 def test_empty_batches(ht, backend, dev):
@@ -514,7 +521,9 @@ def test_operators_pass_opcheck(ht, backend, dev):
                           (ops.convolve, (x[0].detach(), h, "full", lengths, None, None, offsets)),
                           (ops.gradient_x, (x, h, "causal", 50, None, None, index)),
                           (ops.gradient_h, (x, x, "causal", [3, 9], None, None, index)),
-                          (ops.gradients, (x.detach().neg().requires_grad_(), x, h, "causal", lengths))]:
+                          (ops.gradients, (x.detach().neg().requires_grad_(), x, h, "causal", lengths)),
+                          (ops.gradients, (x, x.detach(), h, "causal", lengths, index)),
+                          (ops.gradients, (x[0].detach(), x[0].detach(), h, "causal", None, None, offsets))]:
         torch.library.opcheck(op.default, arguments)
 
 

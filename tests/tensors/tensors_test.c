@@ -694,6 +694,10 @@ static void filters_by_index_match_a_float64_sum(const char *backend)
                 types_set(&s, i == 1 ? mode * 5 + sharing : 0);
                 shape_check(backend, &s, &r);
             }
+    /* A GPU looks for the users of a filter among 256 at once. */
+    struct shape many = shape_of(HC_CAUSAL, 100, 3, 3, 20, 5);
+    many.n_filters = 7;
+    shape_check(backend, &many, &r);
 }
 
 /* The partial sums of the groups, and the sums of the filters, exceed the workspace of a GPU. */
@@ -706,15 +710,17 @@ static void a_bank_in_16_bits_is_rounded_once(const char *backend)
     struct random r = random_seeded(207);
     for (int i = 0; i < 8; i++) {
         const int64_t *sizes = all_sizes[i % 2][FEW || !on_gpu(backend)];
-        struct shape s = shape_of(i / 4 ? HC_CAUSAL : HC_FULL, sizes[0], 3, 3, 20, sizes[1]);
+        struct shape s = shape_of(i / 4 ? HC_CAUSAL : HC_FULL, sizes[0], 3, 3, i % 2 ? 2000 : 20, sizes[1]);
         s.n_filters = sizes[2];
         s.h_type = i / 2 % 2 ? HC_BFLOAT16 : HC_FLOAT16;
         s.packed = i / 4;
         s.lengths = i == 2 || i == 5;
         if (s.packed) s.n_frames *= s.n_batch;
-        struct trial c = trial_make(backend, &s, HC_GRADIENT_H, &r);
-        trial_check(backend, &c);
-        trial_drop(&c);
+        for (int op = HC_GRADIENT_H; op < (s.packed ? GX_OF_BOTH : RESULTS); op++) {
+            struct trial c = trial_make(backend, &s, op, &r);
+            trial_check(backend, &c);
+            trial_drop(&c);
+        }
     }
 }
 
@@ -725,9 +731,10 @@ static void a_row_without_a_filter_is_not_read(const char *backend)
     const int64_t far = (int64_t)1 << 40;
     need_tensors(backend);
     char why[256] = "";
-    for (int i = 0; i < (FEW ? 2 : 3) * 3; i++) {
-        int op = i % 3;
-        const int64_t taps = all_taps[i / 3], index[] = {0, -1}, n = 2 * taps + 100, n_out = op < 2 ? 2 * n : taps;
+    for (int i = 0; i < (FEW ? 2 : 3) * 4; i++) {
+        int op = i % 4;
+        bool is_gh = op == HC_GRADIENT_H;
+        const int64_t taps = all_taps[i / 4], index[] = {0, -1}, n = 2 * taps + 100, n_out = is_gh ? taps : 2 * n;
         hc_tensors t = {.size = sizeof t,
                         .backend = backend,
                         .mode = HC_CAUSAL,
@@ -740,28 +747,31 @@ static void a_row_without_a_filter_is_not_read(const char *backend)
                         .x_stride = {op == HC_GRADIENT_X ? n : far, n},
                         .h_stride = {taps, 0},
                         .y_stride = {op == HC_CONVOLVE ? n : far, n}};
+        if (op == HC_GRADIENTS) t.gx_stride[0] = t.gx_stride[1] = n, t.gh_stride[0] = taps;
         size_t bytes;
         hc_tensor_plan *plan;
         check(hc_tensor_plan_open(&t, op, &plan, &bytes, why, sizeof why) == HC_OK, "%s", why);
         float *ones = calloc((size_t)n, 2 * sizeof *ones), *out = to_device(backend, NULL, (size_t)n_out * sizeof *out);
         for (int64_t k = 0; k < n; k++) ones[k] = 1;
         void *a = to_device(backend, ones, (size_t)n * sizeof *ones),
-             *numbers = to_device(backend, index, sizeof index);
+             *numbers = to_device(backend, index, sizeof index),
+             *gh = to_device(backend, NULL, (size_t)taps * sizeof *out);
         hc_tensor_data data = {.size = sizeof data, .a = a, .b = a, .out = out, .bytes = bytes, .index = numbers};
+        if (op == HC_GRADIENTS) data.c = a, data.out_h = gh;
         data.workspace = to_device(backend, NULL, bytes);
         if (on_gpu(backend)) data.stream = gpu_stream();
         int error = hc_tensor_plan_run(plan, &data, why, sizeof why);
         hc_tensor_plan_close(plan);
-        check(error == HC_OK, "%s: %d: %s", op_names[op], error, why);
+        check(error == HC_OK, "operation %d: %d: %s", op, error, why);
         if (on_gpu(backend))
             gpu_wait(), gpu_copy(ones, out, (size_t)n_out * sizeof *ones, false);
         else
             memcpy(ones, out, (size_t)n_out * sizeof *ones);
-        for (int64_t k = op < 2 ? n : n_out; k < n_out; k++)
-            check(ones[k] == 0, "%s, %d taps: frame %d is %g", op_names[op], (int)taps, (int)(k - n), (double)ones[k]);
-        check(fabs((double)ones[op < 2 ? n / 2 : 0] / (double)(op < 2 ? taps : n) - 1) < 1e-3, "%s, %d taps: %g",
-              op_names[op], (int)taps, (double)ones[op < 2 ? n / 2 : 0]);
-        drop(backend, a), drop(backend, out), drop(backend, numbers), drop(backend, data.workspace);
+        for (int64_t k = is_gh ? n_out : n; k < n_out; k++)
+            check(ones[k] == 0, "operation %d, %d taps: frame %d is %g", op, (int)taps, (int)(k - n), (double)ones[k]);
+        check(fabs((double)ones[is_gh ? 0 : n / 2] / (double)(is_gh ? n : taps) - 1) < 1e-3,
+              "operation %d, %d taps: %g", op, (int)taps, (double)ones[is_gh ? 0 : n / 2]);
+        drop(backend, a), drop(backend, out), drop(backend, numbers), drop(backend, data.workspace), drop(backend, gh);
         free(ones);
     }
 }
@@ -1178,6 +1188,9 @@ static void the_workspace_keeps_its_bound(const char *backend)
         check((double)bytes <= (most < 1 << 26 ? 1 << 26 : most),
               "%s, form %d, %d items, %d frames, %d taps, sharing %d: %zu bytes", op_names[op], form, (int)items,
               (int)n, (int)k, sharing, bytes);
+        check(bytes == 0 || form || op >= HC_GRADIENT_H || items * (n + k) > 400,
+              "%s, %d items, %d frames, %d taps: %zu bytes for one launch", op_names[op], (int)items, (int)n, (int)k,
+              bytes);
     }
 }
 

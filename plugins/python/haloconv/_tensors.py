@@ -163,10 +163,8 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_se
     size     of GRADIENT_X: frames of x; of GRADIENT_H: shape of h; else None
     backend  bytes, as b"cuda:1"
     types    enum hc_tensor_type of a, b and the result; of GRADIENTS: of gy, x and h
-    groups   with an index: its shape, as the leading dimensions of h without one; h is then [filters, taps]. Not with
-             GRADIENTS
-    n_sequences  packed sequences: x and y have no batch, and that of h and of an index is the sequences. Not with
-                 GRADIENTS
+    groups   with an index: its shape, as the leading dimensions of h without one; h is then [filters, taps]
+    n_sequences  packed sequences: x and y have no batch, and that of h and of an index is the sequences
     c        of GRADIENTS: (shape, strides) of h
 
     Raises ValueError if the shapes do not belong together, Error if the library refuses.
@@ -179,24 +177,25 @@ def make_plan(op, mode, backend, n_threads, a, b, size, types, groups=None, n_se
         raise ValueError(f"there are {n_frames} frames and {n_taps} taps; give at least one of each")
     a_sizes, a_steps, copies_a = _rows(a_shape, a_strides, False)
     _, b_steps, copies_b = _rows(b_shape, b_strides, False)
-    h_sizes = (1, 1, *own)[-2:]
+    h_sizes, n_filters = (1, 1, *own)[-2:], 0 if groups is None else h_shape[0]
+    if groups is not None and n_filters < 1:
+        raise ValueError("h has no filters; give [filters, taps] with at least one filter")
     if op == GRADIENTS:
         _, c_steps, copies_c = _rows(*c, False)
+        if groups is not None:
+            c_steps = c_steps[1], 0
         if not any((*a_steps, *b_steps, *c_steps)):  # which would mean that all are dense
             copies_a, a_steps = True, _rows(a_shape, a_shape, True)[1]
         tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
-                          b_steps, c_steps, a_steps, types[1], types[2], types[0])
+                          b_steps, c_steps, a_steps, types[1], types[2], types[0], n_filters, n_sequences)
         copies = copies_a, copies_b, copies_c
         return Plan(op, tensors, (tuple(b_shape), h_shape), copies if any(copies) else None)
     shape = {CONVOLVE: (*lead, y_frames), GRADIENT_X: (*lead, n_frames), GRADIENT_H: h_shape}[op]
     _, out_steps, _ = _rows(shape, shape, True)
     order = {CONVOLVE: (0, 1, 2), GRADIENT_X: (2, 1, 0), GRADIENT_H: (1, 2, 0)}[op]  # of x, h and y in a, b, result
     steps = [(a_steps, b_steps, out_steps)[i] for i in order]
-    n_filters = 0 if groups is None else h_shape[0]
     if groups is not None:  # from a filter to the next
         steps[1] = (steps[1][1], 0)
-    if groups is not None and n_filters < 1:
-        raise ValueError("h has no filters; give [filters, taps] with at least one filter")
     tensors = Tensors(ctypes.sizeof(Tensors), backend, MODES[mode], n_threads, *a_sizes, n_frames, n_taps, *h_sizes,
                       *steps, *(types[i] for i in order), n_filters, n_sequences)
     return Plan(op, tensors, shape, (copies_a, copies_b, False) if copies_a or copies_b else None)

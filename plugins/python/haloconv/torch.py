@@ -60,10 +60,10 @@ def _plan_of(op, mode, a, b, size, dtype, index=None, offsets=None, c=None):
     device = a.get_device()  # -1: the CPU
     key = (op, mode, device, b.get_device(), a.shape, a.stride(), b.shape, b.stride(), size,
            torch.get_num_threads() if device < 0 else 0, a.dtype, b.dtype, dtype)
-    if index is not None or offsets is not None:
+    if index is not None or offsets is not None or c is not None:
         key += (None if index is None else index.shape, 0 if offsets is None else len(offsets) - 1)
     if c is not None:
-        key += (None, 0, (c.shape, c.stride()), c.get_device())
+        key += ((c.shape, c.stride()), c.get_device())
     return _find_plan(key) or _new_plan(key, *((a, b) if c is None else (a, b, c)))
 
 
@@ -159,10 +159,10 @@ def _execute(op, mode, a, b, size, lengths, dtype, index=None, offsets=None):
     return _run(_plan_of(op, mode, a, b, size, dtype, index, offsets), a, b, lengths, index, offsets, False)
 
 
-def _execute_both(mode, gy, x, h, lengths, may_keep=True):
+def _execute_both(mode, gy, x, h, lengths, index=None, offsets=None, may_keep=True):
     """Both gradients of convolve, of the dtypes of x and h, without autograd."""
-    plan = _plan_of(GRADIENTS, mode, gy, x, None, h.dtype, c=h)
-    return _run(plan, gy, x, lengths, may_keep=may_keep, c=h)
+    plan = _plan_of(GRADIENTS, mode, gy, x, None, h.dtype, index, offsets, h)
+    return _run(plan, gy, x, lengths, index, offsets, may_keep, h)
 
 
 def _public_stream(device):
@@ -180,9 +180,11 @@ _current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device
 def _gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b):
     """Gradients of an operation's result for its inputs a and b; g: of the result.
 
-    call  _call, or another function that runs an operation
+    call  _call, also with lists (_call_for), or another function that runs an operation
     """
-    both = _both(mode, g, a, b, lengths) if call is _call and op == CONVOLVE and needs_a and needs_b else None
+    both, function, lists = None, getattr(call, "func", call), getattr(call, "keywords", {})
+    if function is _call and op == CONVOLVE and needs_a and needs_b:
+        both = _both(mode, g, a, b, lengths, **lists)
     if both is not None:
         return both
     if op == CONVOLVE:  # x, h
@@ -319,15 +321,15 @@ def _call(op, mode, a, b, size, lengths, dtype=torch.float32, index=None, offset
     return _apply(_plan_of(op, mode, a, b, size, dtype, index, offsets), a, b, lengths, index, offsets)
 
 
-def _both(mode, gy, x, h, lengths):
+def _both(mode, gy, x, h, lengths, index=None, offsets=None):
     """Both gradients of convolve in one run; None: torch.func, or autograd with a graph, must see two operations."""
     if _is_transformed():
         return None
     if _is_compiling() or not (_is_eager(gy, x) and type(h) in _PLAIN):
-        return torch.ops.haloconv.gradients(gy, x, h, mode, lengths) if _HAS_OPERATORS else None
+        return torch.ops.haloconv.gradients(gy, x, h, mode, lengths, index, offsets) if _HAS_OPERATORS else None
     if _forward_level() >= 0 or (torch.is_grad_enabled() and any(v.requires_grad for v in (gy, x, h))):
         return None
-    return _execute_both(mode, *(value.resolve_neg() for value in (gy, x, h)), lengths)
+    return _execute_both(mode, *(value.resolve_neg() for value in (gy, x, h)), lengths, index, offsets)
 
 
 def _apply(plan, a, b, lengths, index=None, offsets=None):
@@ -404,27 +406,28 @@ def _register(op):
 
 def _register_both():
     tags = {"tags": torch.Tag.pt2_compliant_tag} if hasattr(torch.Tag, "pt2_compliant_tag") else {}
-    _library.define("gradients(Tensor gy, Tensor x, Tensor h, str mode, Tensor? lengths=None) -> (Tensor, Tensor)",
-                    **tags)
+    _library.define("gradients(Tensor gy, Tensor x, Tensor h, str mode, Tensor? lengths=None, Tensor? index=None, "
+                    "Tensor? offsets=None) -> (Tensor, Tensor)", **tags)
 
-    def execute(gy, x, h, mode, lengths=None):
-        return _execute_both(mode, gy, x, h, lengths, False)
+    def execute(gy, x, h, mode, lengths=None, index=None, offsets=None):
+        return _execute_both(mode, gy, x, h, lengths, index, offsets, False)
 
-    def fake(gy, x, h, mode, lengths=None):
-        check_shapes(GRADIENTS, mode, gy.shape, x.shape, None, h_shape=h.shape)
+    def fake(gy, x, h, mode, lengths=None, index=None, offsets=None):
+        check_shapes(GRADIENTS, mode, gy.shape, x.shape, None, None if index is None else index.shape,
+                     0 if offsets is None else offsets.shape[0] - 1, h.shape)
         return x.new_empty(x.shape), h.new_empty(h.shape)
 
     def setup(ctx, inputs, output):
-        gy, x, h, ctx.mode, lengths = inputs
-        ctx.save_for_backward(gy, x, h, lengths)
+        gy, x, h, ctx.mode, *lists = inputs
+        ctx.save_for_backward(gy, x, h, *lists)
 
     def backward(ctx, ggx, ggh):
-        gy, x, h, lengths = ctx.saved_tensors
+        gy, x, h, lengths, index, offsets = ctx.saved_tensors
         needs_gy, needs_x, needs_h = ctx.needs_input_grad[:3]
-        call = _call_for(None, None, ggx, ggh)
+        call = _call_for(index, offsets, ggx, ggh)
         by_gx, g_h = _gradients(call, GRADIENT_X, ctx.mode, gy, h, lengths, ggx, needs_gy, needs_h)
         by_gh, g_x = _gradients(call, GRADIENT_H, ctx.mode, gy, x, lengths, ggh, needs_gy, needs_x)
-        return by_gx + by_gh if needs_gy else None, g_x, g_h, None, None
+        return (by_gx + by_gh if needs_gy else None, g_x, g_h, *(None,) * 4)
 
     for key in ("CPU", "CUDA"):
         _library.impl("gradients", execute, key)
@@ -519,8 +522,8 @@ def _lengths_of(lengths, h):
     return lengths.to(torch.int64).clamp(0, h.shape[-1]).contiguous()
 
 
-def _known_plan(x, h, mode):
-    """The plan that an earlier call made for such x and h, which are right then; None: make all checks.
+def _known_plan(x, h, mode, index=None):
+    """The plan that an earlier call made for such x, h and index, which are right then; None: make all checks.
 
     A call that needs more than a plan and autograd gets None, too: broadcasting, torch.func, modes, unlike dtypes.
     """
@@ -529,8 +532,13 @@ def _known_plan(x, h, mode):
     dtype, device = x.dtype, x.get_device()
     if h.dtype is not dtype or (dtype is not torch.float32 and _is_autocast(x.device)):
         return None
+    lists = ()
+    if index is not None:
+        if type(index) not in _PLAIN or index.dtype is not torch.int64 or index.get_device() != device:
+            return None
+        lists = index.shape, 0
     return _find_plan((CONVOLVE, mode, device, h.get_device(), x.shape, x.stride(), h.shape, h.stride(), None,
-                       torch.get_num_threads() if device < 0 else 0, dtype, dtype, dtype))
+                       torch.get_num_threads() if device < 0 else 0, dtype, dtype, dtype, *lists))
 
 
 def _type_of(x, h):
@@ -563,6 +571,8 @@ def _convolve_by_index(x, h, mode, lengths, index, dtype):
     """_convolve with h[index] as filters."""
     _bank_check(h)
     index = _numbers_of("index", index, x)
+    if x.dim() == 3 and index.dim() == 2 and fits(x.shape[:-1], index.shape):
+        return _call(CONVOLVE, mode, x, h, None, lengths, dtype, index)
     try:
         whole = torch.broadcast_shapes(x.shape[:-1], index.shape)
     except RuntimeError:
@@ -606,10 +616,10 @@ def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
 
 def _convolve_arrays(x, h, mode, lengths, dtype, index=None):
     """convolve() with a result of a given dtype; None: see convolve()."""
-    is_plain = type(mode) is str and dtype is None and lengths is None and index is None
-    plan = _known_plan(x, h, mode) if is_plain and not _is_compiling() else None
+    is_plain = type(mode) is str and dtype is None and lengths is None
+    plan = _known_plan(x, h, mode, index) if is_plain and not _is_compiling() else None
     if plan is not None:
-        return _apply(plan, x, h, None)
+        return _apply(plan, x, h, None, index)
     _check(x, h, ("x", "h"))
     check_mode(mode)
     lengths = None if lengths is None else _lengths_of(lengths, h)

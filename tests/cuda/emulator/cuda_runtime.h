@@ -205,6 +205,7 @@ static inline int __float2int_rn(float x)
 {
     return x != x ? 0 : x >= 0x1p31f ? 0x7fffffff : x <= -0x1p31f ? -0x7fffffff - 1 : (int)nearbyintf(x);
 }
+static inline int __ffs(int x) { return __builtin_ffs(x); }
 static inline unsigned __brev(unsigned x)
 {
     x = __builtin_bswap32(x);
@@ -263,6 +264,13 @@ template <class T> static inline T __shfl_xor_sync(unsigned lanes, T value, int 
 {
     const unsigned lane = cuda_lane(), from = lane ^ (unsigned)bits;
     return cuda_shuffled(lanes, value, (from & ~(unsigned)(width - 1)) > lane ? lane : from);
+}
+
+static inline unsigned __ballot_sync(unsigned lanes, bool vote)
+{
+    unsigned votes = 0;
+    for (unsigned lane = 0; lane < 32; lane++) votes |= cuda_shuffled(lanes, (unsigned)vote, lane) << lane;
+    return votes;
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */

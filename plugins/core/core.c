@@ -1,4 +1,5 @@
 #include "core.h"
+#include "dsp/base/mailbox.h"
 #include "haloconv_live.h"
 
 #include <math.h>
@@ -34,9 +35,12 @@ struct core {
     atomic_uint longest;      /* frames of the longest response of the mask */
     atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
     atomic_bool is_requested; /* a mask was requested since the last core_work */
+    atomic_int side;          /* the side whose mask was requested last; written under `lock` */
+    struct mailboxes requests; /* [N_SIDES]: paths of core_request_mask */
 
     /* audio */
     int backend;        /* last value of the control */
+    float trim_db;      /* last value of the control */
     float direction[3]; /* azimuth, elevation, distance of the last steering; NaN: none yet */
     bool must_reset;    /* hc_live_reset is due */
     uint64_t quiet;     /* frames of silent input since the last other input or change */
@@ -52,32 +56,59 @@ struct core {
     pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
     char report[CORE_STATUS_BYTES]; /* the last warning or error of this core_work */
     uint64_t n_masks;               /* hc_live_stats.masks after the last core_work */
+    char kept[N_SIDES][CORE_PATH_BYTES]; /* the masks that are compared; "": none */
 
     pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
-    char restored[CORE_PATH_BYTES]; /* a mask for the state that is not loaded yet or cannot be read; "" = none */
-    unsigned n_restored;            /* how often `restored` was set */
-    unsigned n_requested;           /* n_restored when `restored` was last requested */
+    char masks[N_SIDES][CORE_PATH_BYTES]; /* of the session */
+    unsigned n_restored;                  /* how often core_restore_masks has set them */
     char playing[CORE_PATH_BYTES];  /* core_get_status */
     char status[CORE_STATUS_BYTES];
     char engine[96]; /* core_get_meters */
 };
 
-static void set_restored(struct core *c, const char *path, bool requests)
+/* ---- masks of the session ----------------------------------------------------------------------- */
+
+static int wanted_side(const struct core *c)
+{
+    return core_get(c, A_B) > 0.5f ? SIDE_B : SIDE_A;
+}
+
+/* Returns the mask of a side. Under `lock`. */
+static const char *mask_of(const struct core *c, int side)
+{
+    return c->masks[c->masks[side][0] ? side : !side];
+}
+
+/* Plays a side from now on; requests its mask unless that plays. Under `lock`. */
+static void request_side(struct core *c, int side, const char *playing)
+{
+    atomic_store(&c->side, side);
+    if (strcmp(mask_of(c, side), playing) == 0) return;
+    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = mask_of(c, side)});
+}
+
+static void restore(struct core *c, const char *a, const char *b, bool requests)
 {
     pthread_mutex_lock(&c->lock);
-    snprintf(c->restored, sizeof c->restored, "%s", path);
+    snprintf(c->masks[SIDE_A], CORE_PATH_BYTES, "%s", a);
+    snprintf(c->masks[SIDE_B], CORE_PATH_BYTES, "%s", b);
     c->n_restored++;
-    if (requests) {
-        hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = c->restored});
-        c->n_requested = c->n_restored;
-    }
+    for (int side = 0; side < N_SIDES; side++) mailbox_remove(&c->requests, side, NULL); /* of the session before */
+    if (requests) request_side(c, wanted_side(c), "");
+    pthread_mutex_unlock(&c->lock);
+}
+
+void core_get_side(struct core *c, int side, char path[CORE_PATH_BYTES])
+{
+    pthread_mutex_lock(&c->lock);
+    memcpy(path, c->masks[side], CORE_PATH_BYTES);
     pthread_mutex_unlock(&c->lock);
 }
 
 void core_get_mask(struct core *c, char path[CORE_PATH_BYTES])
 {
     pthread_mutex_lock(&c->lock);
-    memcpy(path, c->restored[0] ? c->restored : c->playing, CORE_PATH_BYTES);
+    memcpy(path, mask_of(c, wanted_side(c)), CORE_PATH_BYTES);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -93,6 +124,9 @@ void core_get_meters(struct core *c, struct core_meters *meters)
 {
     meters->in_peak = meters->out_peak = 0; /* without `live` they stay so */
     hc_live_take_peaks(c->live, &meters->in_peak, &meters->out_peak);
+    hc_live_stats stats = {.size = sizeof stats, .compared_gain = {1, 1}};
+    hc_live_get_stats(c->live, &stats);
+    for (int side = 0; side < N_SIDES; side++) meters->gain_db[side] = 20 * log10f(stats.compared_gain[side]);
     pthread_mutex_lock(&c->lock);
     memcpy(meters->engine, c->engine, sizeof c->engine);
     pthread_mutex_unlock(&c->lock);
@@ -117,56 +151,117 @@ static void report(void *data, int level, const char *text)
     c->host.log(c->host.data, level, text);
 }
 
-/* Could the mask of the state not be loaded? false also if it plays already. */
+/* Could the mask of the session not be loaded? false also if it plays already. */
 static bool has_lost_mask(struct core *c, const char *playing)
 {
     pthread_mutex_lock(&c->lock);
-    bool is_lost = c->restored[0] && strcmp(c->restored, playing) != 0;
+    bool is_lost = strcmp(mask_of(c, c->side), playing) != 0;
     pthread_mutex_unlock(&c->lock);
     return is_lost;
 }
 
-bool core_work(struct core *c)
+static bool must_switch(const struct core *c)
+{
+    return atomic_load(&c->side) != wanted_side(c) && !(c->is_active && c->host.worker == CORE_NO_WORKER);
+}
+
+/* Keeps the masks of both sides ready and compares them, while they are two. */
+static void keep_both(struct core *c)
+{
+    char masks[N_SIDES][CORE_PATH_BYTES];
+    pthread_mutex_lock(&c->lock);
+    memcpy(masks, c->masks, sizeof masks);
+    pthread_mutex_unlock(&c->lock);
+    if (!masks[SIDE_B][0] || strcmp(masks[SIDE_A], masks[SIDE_B]) == 0) masks[SIDE_A][0] = masks[SIDE_B][0] = '\0';
+    if (c->variant->n_sources > 0 || c->host.worker == CORE_NO_WORKER) return;
+    if (strcmp(masks[SIDE_A], c->kept[SIDE_A]) == 0 && strcmp(masks[SIDE_B], c->kept[SIDE_B]) == 0) return;
+    bool are_two = masks[SIDE_A][0];
+    const char *a = are_two ? masks[SIDE_A] : NULL, *b = are_two ? masks[SIDE_B] : NULL;
+    hc_live_keep(c->live, (const char *const[]){a, b}, are_two ? N_SIDES : 0);
+    hc_live_compare(c->live, a, b);
+    memcpy(c->kept, masks, sizeof c->kept);
+}
+
+/* Switches the side if another is wanted. Returns true if a mask must be loaded. */
+static bool switch_side(struct core *c)
+{
+    char playing[CORE_PATH_BYTES];
+    hc_live_mask(c->live, playing, sizeof playing);
+    if (!must_switch(c)) return false;
+    pthread_mutex_lock(&c->lock);
+    request_side(c, wanted_side(c), atomic_load(&c->is_lost) ? "" : playing);
+    pthread_mutex_unlock(&c->lock);
+    return hc_live_has_work(c->live);
+}
+
+/* Applies the requests of core_request_mask. `chosen` gets that for the side that plays; "": none. */
+static void read_requests(struct core *c, char chosen[CORE_PATH_BYTES])
+{
+    char path[CORE_PATH_BYTES];
+    chosen[0] = '\0';
+    pthread_mutex_lock(&c->lock);
+    if (mailbox_remove(&c->requests, c->side, chosen))
+        hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = chosen});
+    if (mailbox_remove(&c->requests, !c->side, path)) memcpy(c->masks[!c->side], path, sizeof path);
+    pthread_mutex_unlock(&c->lock);
+}
+
+/* Does what was requested of `live`. A mask that was chosen is the session's once it is loaded. Returns true if the
+ * status is new. */
+static bool work_once(struct core *c, const char *chosen)
 {
     char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES] = "";
     hc_live_stats stats = {.size = sizeof stats};
     hc_live_info info = {.size = sizeof info};
-    pthread_mutex_lock(&c->working);
-    bool is_requested = atomic_exchange(&c->is_requested, false);
     c->report[0] = '\0';
     pthread_mutex_lock(&c->lock);
-    unsigned n_requested = c->n_requested;
+    unsigned n_restored = c->n_restored;
     pthread_mutex_unlock(&c->lock);
+    keep_both(c);
     bool is_first = hc_live_mask(c->live, playing, sizeof playing) == 0;
     int error = hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
     hc_live_get_stats(c->live, &stats);
     bool is_loaded = stats.masks != c->n_masks || (is_first && playing[0]), was_lost = atomic_load(&c->is_lost);
     c->n_masks = stats.masks;
+    pthread_mutex_lock(&c->lock);
+    if (!error && chosen[0] && strcmp(chosen, playing) == 0 && n_restored == c->n_restored)
+        memcpy(c->masks[c->side], playing, sizeof playing);
+    pthread_mutex_unlock(&c->lock);
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
     atomic_store(&c->is_lost, is_lost);
     if (is_lost && error) c->host.log(c->host.data, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
     hc_live_get_info(c->live, &info);
-    if (is_loaded) atomic_store(&c->longest, (unsigned)info.longest);
-    if (error || is_loaded) /* else the result of an earlier core_work stays */
+    atomic_store(&c->longest, (unsigned)info.longest);
+    if (error || is_loaded) /* else the result of an earlier call stays */
         snprintf(status, sizeof status, "%s%.*s", is_lost ? "dry: " : "", (int)(sizeof status - sizeof "dry: "),
                  c->report[0] ? c->report : "ok");
+    keep_both(c);
     pthread_mutex_lock(&c->lock);
     memcpy(c->playing, playing, sizeof c->playing);
-    if (is_loaded && n_requested == c->n_restored) c->restored[0] = '\0'; /* a mask that came since then stays */
     if (status[0]) memcpy(c->status, status, sizeof c->status);
     if (info.device[0])
         snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);
     pthread_mutex_unlock(&c->lock);
+    return status[0];
+}
+
+bool core_work(struct core *c)
+{
+    char chosen[CORE_PATH_BYTES];
+    pthread_mutex_lock(&c->working);
+    bool is_news = switch_side(c) && work_once(c, "");
+    if (atomic_exchange(&c->is_requested, false)) is_news = true;
+    read_requests(c, chosen);
+    if (work_once(c, chosen)) is_news = true;
     pthread_mutex_unlock(&c->working);
-    bool is_news = is_requested || status[0];
     if (is_news && c->host.changed) c->host.changed(c->host.data);
     return is_news;
 }
 
-void core_load_now(struct core *c, const char *path)
+void core_load_now(struct core *c, const char *a, const char *b)
 {
-    set_restored(c, path, true);
+    restore(c, a, b, true);
     core_work(c);
 }
 
@@ -228,25 +323,24 @@ static void stop_loader(struct core *c)
 bool core_has_work(const struct core *c)
 {
     /* A request may be finished, but not answered. */
-    return hc_live_has_work(c->live) || atomic_load(&c->is_requested);
+    return hc_live_has_work(c->live) || atomic_load(&c->is_requested) || must_switch(c);
 }
 
-bool core_request_mask(struct core *c, const char *path, size_t length)
+bool core_request_mask(struct core *c, int side, const char *path, size_t length)
 {
-    char text[CORE_PATH_BYTES];
+    char text[CORE_PATH_BYTES] = "";
     if (c->host.worker == CORE_NO_WORKER || length >= sizeof text) return false;
     memcpy(text, path, length);
-    text[length] = '\0';
-    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = text});
+    mailbox_put(&c->requests, side, text, NULL);
     atomic_store(&c->is_requested, true);
     wake_loader(c);
     return true;
 }
 
-bool core_restore_mask(struct core *c, const char *path)
+bool core_restore_masks(struct core *c, const char *a, const char *b)
 {
     bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
-    set_restored(c, path, requests);
+    restore(c, a, b, requests);
     if (!requests) return c->must_load = true, false;
     atomic_store(&c->is_requested, true);
     wake_loader(c);
@@ -255,8 +349,12 @@ bool core_restore_mask(struct core *c, const char *path)
 
 bool core_choose_mask(struct core *c, const char *path)
 {
-    if (c->is_active) return core_request_mask(c, path, strlen(path));
-    core_restore_mask(c, path);
+    char masks[N_SIDES][CORE_PATH_BYTES];
+    int side = wanted_side(c);
+    if (c->is_active) return core_request_mask(c, side, path, strlen(path));
+    core_get_side(c, !side, masks[!side]);
+    snprintf(masks[side], CORE_PATH_BYTES, "%s", path);
+    core_restore_masks(c, masks[SIDE_A], masks[SIDE_B]);
     return true;
 }
 
@@ -330,9 +428,14 @@ static void turn_knobs(struct core *c)
     hc_live_set(c->live, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
     hc_live_set_freewheel(c->live, atomic_load(&c->is_offline) || value(c, FREEWHEEL) > 0.5f);
     int backend = (int)value(c, BACKEND);
-    if (backend == c->backend || (c->is_active && c->host.worker == CORE_NO_WORKER)) return;
-    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .backend = backends[backend]});
+    float trim_db = value(c, TRIM);
+    if (c->is_active && c->host.worker == CORE_NO_WORKER) return;
+    hc_live_change change = {.size = sizeof change};
+    if (backend != c->backend) change.backend = backends[backend];
+    if (trim_db != c->trim_db) change.trim_db = trim_db < controls[TRIM].max ? trim_db : INFINITY;
+    if (change.backend || change.trim_db != 0) hc_live_request(c->live, &change);
     c->backend = backend;
+    c->trim_db = trim_db;
 }
 
 static bool is_silence(const float *x, int n)
@@ -396,7 +499,8 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     struct core *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     c->folder = strdup(folder);
-    if (!c->folder) {
+    if (!c->folder || !mailboxes_open(&c->requests, N_SIDES, CORE_PATH_BYTES)) {
+        free(c->folder);
         free(c);
         return NULL;
     }
@@ -407,7 +511,7 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     sem_init(&c->wake, 0, 0);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->working, NULL);
-    core_shipped_path(c, NULL, c->restored);
+    core_shipped_path(c, NULL, c->masks[SIDE_A]);
     c->must_load = true;
     return c;
 }
@@ -420,6 +524,7 @@ void core_free(struct core *c)
     pthread_mutex_destroy(&c->lock);
     pthread_mutex_destroy(&c->working);
     sem_destroy(&c->wake);
+    mailboxes_close(&c->requests);
     free(c->folder);
     free(c);
 }
@@ -448,20 +553,19 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
     config.say = report;
     config.data = c;
-    char path[CORE_PATH_BYTES];
     hc_live *live;
     if (hc_live_open(&config, &live, why, cap) != HC_OK) return false;
     if (c->has_loader && c->live) finish_work(c); /* a mask that was asked for stays, too */
-    core_get_mask(c, path);
     pthread_mutex_lock(&c->working); /* the loader uses `live` under it */
     hc_live_close(c->live);
     c->live = live;
     c->rate = rate, c->block = block;
     c->n_masks = 0;
+    memset(c->kept, 0, sizeof c->kept);
     c->backend = BACKEND_AUTO;
+    c->trim_db = NO_TRIM_DB;
     c->direction[0] = NAN;
     pthread_mutex_unlock(&c->working);
-    set_restored(c, path, false);
     return c->must_load = true;
 }
 
@@ -476,14 +580,15 @@ void core_reset(struct core *c)
 
 bool core_activate(struct core *c)
 {
-    char path[CORE_PATH_BYTES];
     bool loads = c->must_load;
     hc_live_reset(c->live);
     c->quiet = 0;
     turn_knobs(c); /* the backend of a state is there with the mask */
     if (loads) {
-        core_get_mask(c, path);
-        core_load_now(c, path);
+        pthread_mutex_lock(&c->lock);
+        request_side(c, wanted_side(c), "");
+        pthread_mutex_unlock(&c->lock);
+        core_work(c);
     } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {
         core_work(c);
     }

@@ -543,6 +543,10 @@ static void texts_and_values_agree(const char *backend)
         check(s->params->text_to_value(s->plugin, control_id(reads[i].control), reads[i].text, &value) &&
                   value == reads[i].value,
               "%s is %g", reads[i].text, value);
+    char text[64];
+    check(s->params->value_to_text(s->plugin, control_id(TRIM), NO_TRIM_DB, text, sizeof text) &&
+              strcmp(text, "inf dB") == 0,
+          "no trim is \"%s\"", text);
     static const char *const bad[] = {"", "loud", "nan", "1 s", "3 dB extra", "--1", "0x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         check(!s->params->text_to_value(s->plugin, control_id(WET), bad[i], &value), "\"%s\" is %g", bad[i], value);

@@ -153,6 +153,20 @@ enum hc_live_knob {
  * block at once. Values that are not finite are ignored. [rt], any thread */
 void hc_live_set(hc_live *live, int knob, float value);
 
+typedef struct hc_live_knob_change {
+    int frame;               /* of the call, where the change begins                                                 */
+    int knob;                /* enum hc_live_knob                                                                    */
+    float value;
+} hc_live_knob_change;
+
+/* Convolves n frames as hc_live_process does, with changes of knobs as by hc_live_set, each from its frame on. Use it for
+ * a host's automation instead of a call for each piece between two changes: the engine convolves the frames as one call,
+ * and a device has the time of the whole call. changes[n_changes] are in the order of their frames, of which those before
+ * 0 count as 0, and those from n on take effect with the next call. HC_EINVAL also if n_changes is negative, or
+ * `changes` is NULL and n_changes is not 0. [rt], one thread at a time */
+int hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
+                            const hc_live_knob_change *changes, int n_changes);
+
 /* on = 1: the host freewheels. A block has no deadline and is complete; a device that takes 10 s for a block is
  * lost. on = 0: config.wait_us holds again. [rt], any thread */
 void hc_live_set_freewheel(hc_live *live, int on);
@@ -237,6 +251,11 @@ int hc_live_play(hc_live *live, const char *path, hc_responses *responses, char 
 
 /* Forgets the input history and ends all fades; the mask and the knobs stay. No hc_live_process may run. [setup] */
 void hc_live_reset(hc_live *live);
+
+/* As hc_live_reset, but the next hc_live_process does it, whatever a worker does meanwhile; a mask that is being loaded
+ * then comes without the input before. That hc_live_process waits for the blocks that the engine's device still plays; a
+ * device that is late is not reset. [rt], any thread */
+void hc_live_forget(hc_live *live);
 
 /* ---- counters ---- */
 

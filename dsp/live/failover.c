@@ -119,11 +119,21 @@ static int runner_follow(struct runner *r, struct input_history *history, int64_
 
 /* ---- the standby thread ------------------------------------------------------------------------ */
 
+/* By the thread that has the lock. */
+static void standby_forget(struct failover *f)
+{
+    int64_t forgotten = atomic_load_explicit(&f->forgotten, memory_order_acquire);
+    if (f->standby_forgotten == forgotten) return;
+    hc_reset(f->standby.engine);
+    f->standby.at = f->standby_forgotten = forgotten;
+}
+
 static void standby_follow(struct failover *f)
 {
     struct runner *r = &f->standby;
     while (!atomic_load_explicit(&f->end, memory_order_relaxed)) {
         if (atomic_flag_test_and_set_explicit(&f->lock, memory_order_acquire)) return; /* the audio thread has it */
+        standby_forget(f);
         int64_t now = input_history_end(f->history);
         bool more = r->at < now;
         if (more) runner_follow(r, f->history, now, now);
@@ -402,6 +412,15 @@ bool failover_follow(struct failover *f)
     return r->at < end;
 }
 
+void failover_forget(struct failover *f, int64_t from)
+{
+    atomic_store_explicit(&f->forgotten, from, memory_order_release);
+    steered_reset(&f->steered);
+    if (takeover_of(f) != TAKEOVER_NOT_NEEDED) return;
+    if (f->late_in_row == 0) hc_reset(f->main.engine);
+    f->main.at = from;
+}
+
 void failover_reset(struct failover *f)
 {
     bool locks =
@@ -455,6 +474,7 @@ static bool standby_acquire(struct failover *f)
     int64_t now = input_history_end(f->history);
     double share = fmin((double)atomic_load(&f->cpu_share), f->standby_share);
     if (!standby_lock(f, share)) return false;
+    standby_forget(f);
     double blocks =
         fmin(CATCH_UP_BLOCKS, fmax(1, 1 / share - 1)); /* the backlog and this block need one block's time */
     if (!f->has_no_deadline && (double)(now - r->at) > blocks * f->config.block) {
@@ -521,6 +541,7 @@ enum failover_result failover_process(struct failover *f, const float *const *in
         failover_silence(out, f->config.n_out, n);
         return takeover == TAKEOVER_PENDING ? FAILOVER_LATE : FAILOVER_SILENT;
     }
+    standby_forget(f);
     move_standby(f); /* move it after the backlog, in which the main engine did not move sources, either */
     engine_process_clean(f->standby.engine, in, out, n, now);
     f->standby.at += n;

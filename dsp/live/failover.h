@@ -68,6 +68,8 @@ struct failover {
     sem_t wake;                /* the audio thread posts it once a block                                          */
     struct priority priority;  /* the audio thread's; the standby thread has the next lower one                   */
     atomic_bool end;           /* true: the standby thread ends                                                   */
+    atomic_int_fast64_t forgotten; /* the standby engine forgets the frames before this one                       */
+    int64_t standby_forgotten; /* those it has forgotten; belongs to the thread that has the lock                 */
     atomic_flag lock;          /* set: a thread uses the standby engine now                                       */
     bool has_no_deadline;      /* freewheeling, or not yet playing                                                */
     int late_in_row;           /* late blocks in a row; audio thread                                              */
@@ -125,6 +127,10 @@ enum failover_result failover_process(struct failover *failover, const float *co
 
 /* Wakes the standby thread; call it after the block is published in the history. [rt] */
 void failover_wake(struct failover *failover);
+
+/* Forgets the input before frame `from`, which no engine has processed or which is the history's end. The main engine does
+ * so at once, unless its device is late; the standby engine before its next block. [rt], the thread that uses the failover */
+void failover_forget(struct failover *failover, int64_t from);
 
 /* Forgets the input. No other call may run. [setup] */
 void failover_reset(struct failover *failover);

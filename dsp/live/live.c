@@ -85,6 +85,7 @@ static void join_next(hc_live *l, int n)
     }
     if (!l->joining) return;
     set_waits(l, n);
+    live_engine_forget(l->joining);
     int64_t max = stream_freewheels(&l->stream) ? INT64_MAX : (int64_t)CATCH_UP_CALLS * n;
     if (failover_catch_up(l->joining->failover, max)) engine_fade_begin(l);
 }
@@ -116,6 +117,17 @@ static void engine_crossfade(hc_live *l, int n, int64_t now)
     if (l->fade_pos >= l->fade_len) engine_fade_end(l);
 }
 
+/* An engine that is not here yet forgets when it comes (join_next), or while it waits (ready.c). */
+static void forget(hc_live *l)
+{
+    atomic_store_explicit(&l->stream.forgotten, input_history_end(&l->stream.history), memory_order_release);
+    if (l->is_fading) engine_fade_end(l);
+    if (l->playing) live_engine_forget(l->playing);
+    mixer_reset(&l->mixer);
+    l->limiter.hold = 0;
+    l->is_fresh = true;
+}
+
 static int max_frames(const hc_live *l)
 {
     int max = MAX_BLOCK;
@@ -143,10 +155,31 @@ static void measure_output(hc_live *l, int n, int rate)
     l->stats.limited = l->limiter.n;
 }
 
+struct changes { /* that are not applied yet */
+    const hc_live_knob_change *next, *end;
+};
+
+/* Applies the changes up to a frame. */
+static void apply_changes(hc_live *l, struct changes *changes, int frame)
+{
+    for (; changes->next < changes->end && changes->next->frame <= frame; changes->next++)
+        hc_live_set(l, changes->next->knob, changes->next->value);
+}
+
+/* Mixes a chunk, which begins at frame `first` of the call, between the changes of knobs. */
+static void mix_chunk(hc_live *l, int first, int n, int rate, struct changes *changes)
+{
+    for (int at = 0, end; at < n; at = end) {
+        apply_changes(l, changes, first + at);
+        end = changes->next < changes->end && changes->next->frame < first + n ? changes->next->frame - first : n;
+        mixer_run(&l->mixer, l->rows, l->wet, at, end - at, rate);
+    }
+}
+
 /* Convolves a chunk: frames [at, at + n) of the caller's buffers, no more than a block of the engines. The convolution
  * may write to `out` although it may be `in`: it reads the input from the history. */
 static enum failover_result process_chunk(hc_live *l, const float *const *in, float *const *out, int at, int n,
-                                          int rate, int64_t now)
+                                          int rate, int64_t now, struct changes *changes)
 {
     uint32_t peak = 0;
     l->stats.non_finite += input_history_write(&l->stream.history, in, at, n, l->rows, &peak);
@@ -161,7 +194,7 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
     l->stats.lost += result == FAILOVER_SILENT;
     if ((result == FAILOVER_LATE && l->config.late_dry) || (result == FAILOVER_SILENT && l->config.lost_dry))
         mixer_pass_input(&l->mixer, l->rows, l->wet, n);
-    mixer_run(&l->mixer, l->rows, l->wet, n, rate);
+    mix_chunk(l, at, n, rate, changes);
     measure_output(l, n, rate);
     return result;
 }
@@ -193,21 +226,33 @@ static void stats_publish(hc_live *l)
 
 int hc_live_process(hc_live *l, const float *const *in, float *const *out, int n)
 {
-    if (!l || !in || !out || n < 0) return HC_EINVAL;
+    return hc_live_process_changes(l, in, out, n, NULL, 0);
+}
+
+int hc_live_process_changes(hc_live *l, const float *const *in, float *const *out, int n,
+                            const hc_live_knob_change *given, int n_given)
+{
+    if (!l || !in || !out || n < 0 || n_given < 0 || (n_given > 0 && !given)) return HC_EINVAL;
+    struct changes changes = {given, n_given ? given + n_given : given};
+    if (n == 0) apply_changes(l, &changes, INT_MAX);
     if (n == 0) return HC_OK;
     int64_t start = now_ns();
     unsigned fp_state = denormals_off();
     int rate = stream_rate(&l->stream);
     enum failover_result worst = FAILOVER_PLAYED;
+    if (atomic_load_explicit(&l->forgets, memory_order_relaxed) &&
+        atomic_exchange_explicit(&l->forgets, false, memory_order_acquire))
+        forget(l);
     join_next(l, n);
     for (int at = 0, chunk; at < n; at += chunk) {
         int max = max_frames(l);
         chunk = n - at < max ? n - at : max;
         set_waits(l, chunk);
-        enum failover_result result = process_chunk(l, in, out, at, chunk, rate, at ? now_ns() : start);
+        enum failover_result result = process_chunk(l, in, out, at, chunk, rate, at ? now_ns() : start, &changes);
         if (result > worst) worst = result;
         l->is_fresh = false;
     }
+    apply_changes(l, &changes, INT_MAX);
     ready_wake(&l->ready);
     watch_device(l, start);
     denormals_restore(fp_state);
@@ -234,6 +279,11 @@ void hc_live_set(hc_live *l, int knob, float value)
 void hc_live_set_freewheel(hc_live *l, int on)
 {
     if (l) atomic_store_explicit(&l->stream.freewheels, on != 0, memory_order_relaxed);
+}
+
+void hc_live_forget(hc_live *l)
+{
+    if (l) atomic_store_explicit(&l->forgets, true, memory_order_release);
 }
 
 static int steer(hc_live *l, int source, struct steer_target *target)

@@ -79,6 +79,7 @@ struct hc_live {
     _Atomic(struct live_engine *) next;  /* worker -> audio thread                                         */
     _Atomic(struct live_engine *) returned; /* audio thread -> worker                                      */
     atomic_bool has_work;
+    atomic_bool forgets;                 /* the next block is the first one (hc_live_forget)               */
     struct mailboxes backend;            /* one struct text_request, for another backend                   */
     atomic_uint format_requests;         /* counts changes of stream.format and trim_db                    */
     _Atomic float trim_db;               /* hc_live_change.trim_db                                         */

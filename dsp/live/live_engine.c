@@ -16,6 +16,13 @@ void live_engine_close(struct live_engine *e)
     free(e);
 }
 
+void live_engine_forget(struct live_engine *e)
+{
+    int64_t forgotten = atomic_load_explicit(&e->stream->forgotten, memory_order_acquire);
+    if (e->forgotten != forgotten) failover_forget(e->failover, forgotten);
+    e->forgotten = forgotten;
+}
+
 /* Returns the backend that "gpu" means, by the known costs (gpu_rules.h). */
 static const char *gpu_backend(const hc_config *config)
 {
@@ -60,7 +67,8 @@ static int64_t catch_up_start(const struct live_engine *e, int64_t slack)
     int longest = c->n_sources > 0 && c->bank_taps > c->max_taps ? c->bank_taps : c->max_taps;
     int64_t block = c->block, taps = (longest + block - 1) / block * block, max = e->stream->history.size - slack;
     int64_t from = input_history_end(&e->stream->history) - (taps < max ? taps : max);
-    return from > e->begin ? from : e->begin;
+    int64_t first = e->begin > e->forgotten ? e->begin : e->forgotten;
+    return from > first ? from : first;
 }
 
 static int make(const hc_live_config *c, struct stream *stream, struct positions *positions,
@@ -76,6 +84,7 @@ static int make(const hc_live_config *c, struct stream *stream, struct positions
         error = fail(HC_ENOMEM, why, "no memory for an engine; free some memory");
     if (!error) e->stream = stream;
     if (!error) e->begin = atomic_load(&stream->begin);
+    if (!error) e->forgotten = atomic_load(&stream->forgotten);
     if (!error) error = failover_open(&config, &stream->history, positions, c->standby_share, &e->failover, why);
     if (!error) error = failover_load(e->failover, mask->responses.routes, mask->responses.n_routes, mask->banks, why);
     if (!error) error = failover_start(e->failover, catch_up_start(e, (int64_t)HISTORY_SLACK_S * c->rate), why);

@@ -24,6 +24,8 @@ struct live_engine {
     struct failover *failover;
     struct stream *stream;
     int64_t begin;                       /* stream.begin when the engine was made                              */
+    int64_t forgotten;                   /* stream.forgotten when the engine was made or forgot it; for the thread
+                                            that has the engine                                                */
     atomic_int number;                   /* the ready mask where it waits when it does not play (ready.h);
                                             0: it is closed when it does not play                              */
     uint64_t order;                      /* ready.noted when the engine was handed over                        */
@@ -36,6 +38,9 @@ struct live_engine {
 int live_engine_make(const hc_live_config *config, struct stream *stream, struct positions *positions,
                      const struct engine_format *format, const struct live_mask *mask, bool reports,
                      struct live_engine **engine, struct reason *why);
+
+/* Forgets what the session has forgotten since the engine was made. [rt], the thread that has the engine */
+void live_engine_forget(struct live_engine *engine);
 
 /* Closes an engine. If its device hangs, a thread frees it later, and stream->has_hung is set. NULL is allowed. */
 void live_engine_close(struct live_engine *engine);

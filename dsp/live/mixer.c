@@ -71,24 +71,25 @@ static const float *input_of(const struct mixer *mixer, const float *const *in, 
     return mixer->n_in == 1 ? in[0] : out < mixer->n_in ? in[out] : NULL;
 }
 
-static void mix_still(const struct mixer *mixer, const float *const *in, float *const *out, int n, float wet, float dry)
+static void mix_still(const struct mixer *mixer, const float *const *in, float *const *out, int at, int n, float wet,
+                      float dry)
 {
     for (int o = 0; o < mixer->n_out; o++) {
         const float *x = input_of(mixer, in, o);
-        float *y = out[o];
+        float *y = out[o] + at;
         if (wet == 0) /* 0 * infinity would be NaN, if the convolution overflows */
             memset(y, 0, (size_t)n * sizeof(float));
         else if (wet != 1)
             for (int i = 0; i < n; i++) y[i] *= wet;
         if (x && dry != 0)
-            for (int i = 0; i < n; i++) y[i] += dry * x[i];
+            for (int i = 0; i < n; i++) y[i] += dry * x[at + i];
     }
 }
 
-static void mix_moving(struct mixer *mixer, const float *const *in, float *const *out, int n)
+static void mix_moving(struct mixer *mixer, const float *const *in, float *const *out, int at, int n)
 {
-    for (int at = 0; at < n; at += MIXER_CHUNK) {
-        int chunk = n - at < MIXER_CHUNK ? n - at : MIXER_CHUNK;
+    for (int end = at + n; at < end; at += MIXER_CHUNK) {
+        int chunk = end - at < MIXER_CHUNK ? end - at : MIXER_CHUNK;
         for (int i = 0; i < chunk; i++) {
             float knob[MIXER_RAMPS];
             for (int k = 0; k < MIXER_RAMPS; k++) knob[k] = ramp_step(&mixer->ramps[k]);
@@ -120,14 +121,14 @@ static void delay_chunk(struct mixer *mixer, float *row, float *y, int n)
     }
 }
 
-static void predelay_run(struct mixer *mixer, float *const *wet, int n)
+static void predelay_run(struct mixer *mixer, float *const *wet, int at, int n)
 {
     struct predelay *p = &mixer->predelay;
     float max = (float)(p->size - MIXER_CHUNK), knob = mixer_get(mixer, HC_PREDELAY);
     int wanted = (int)(knob < 0 ? 0 : knob > max ? max : knob);
     if (mixer->is_fresh) p->from = p->to = wanted;
-    for (int at = 0; at < n; at += MIXER_CHUNK) {
-        int chunk = n - at < MIXER_CHUNK ? n - at : MIXER_CHUNK;
+    for (int end = at + n; at < end; at += MIXER_CHUNK) {
+        int chunk = end - at < MIXER_CHUNK ? end - at : MIXER_CHUNK;
         if (p->from == p->to && p->to != wanted) {
             p->to = wanted;
             p->pos = 0;
@@ -148,17 +149,17 @@ void mixer_pass_input(const struct mixer *mixer, const float *const *in, float *
     }
 }
 
-void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, int n, int rate)
+void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, int at, int n, int rate)
 {
     mixer->ramp_frames = rate * RAMP_MS / 1000 + 1;
-    if (mixer->predelay.frames) predelay_run(mixer, wet, n);
+    if (mixer->predelay.frames) predelay_run(mixer, wet, at, n);
     if (start_ramps(mixer)) {
-        mix_moving(mixer, in, wet, n);
+        mix_moving(mixer, in, wet, at, n);
     } else {
         float knob[MIXER_RAMPS], wet_gain, dry_gain;
         for (int k = 0; k < MIXER_RAMPS; k++) knob[k] = mixer->ramps[k].now;
         gains(knob, &wet_gain, &dry_gain);
-        mix_still(mixer, in, wet, n, wet_gain, dry_gain);
+        mix_still(mixer, in, wet, at, n, wet_gain, dry_gain);
     }
     mixer->is_fresh = false;
 }

@@ -60,8 +60,9 @@ float mixer_get(const struct mixer *mixer, enum hc_live_knob knob);
 /* Forgets the predelay's frames; the knobs jump with the next block. mixer_run must not be running. [setup] */
 void mixer_reset(struct mixer *mixer);
 
-/* Mixes the convolved signal wet[n_out][n] with the input in[n_in][n]; wet becomes the output. [rt] */
-void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, int n, int rate);
+/* Mixes n frames, from frame `at` on, of the convolved signal wet[n_out] with the input in[n_in]; wet becomes the output.
+ * [rt] */
+void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, int at, int n, int rate);
 
 /* Has the ramp of HC_FADE ended at 0? [rt], the thread of mixer_run */
 bool mixer_is_faded_out(const struct mixer *mixer);

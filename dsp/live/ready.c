@@ -164,6 +164,7 @@ static bool follow_block(struct ready *r, struct ready_mask *mask)
     if (e) {
         struct failover *f = e->failover;
         bool is_valid = atomic_load(&r->stream->begin) == e->begin, could = !atomic_load(&f->cannot_follow);
+        live_engine_forget(e);
         int64_t from = f->main.at;
         more = is_valid && failover_follow(f);
         if (could && atomic_load(&f->cannot_follow)) atomic_store(r->has_work, true);

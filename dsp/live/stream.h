@@ -11,6 +11,7 @@
 struct stream {
     struct input_history history;
     atomic_int_fast64_t begin;           /* the first frame of the history at the present rate                 */
+    atomic_int_fast64_t forgotten;       /* no engine that plays knows frames before this one (hc_live_forget) */
     atomic_uint_fast64_t format;         /* rate << 32 | block, as last requested                              */
     atomic_bool freewheels;              /* true: blocks have no deadlines                                     */
     bool has_hung;                       /* a device hung when its engine was closed; for workers              */

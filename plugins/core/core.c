@@ -14,11 +14,25 @@
 enum {
     POLL_MS = 50, /* how often the loader looks for work, so that the audio thread need not wake it */
     MAX_USUAL_BLOCK = 4096,
-    MAX_STEP = 128, /* max. frames between two directions of a source, also inside a longer block */
+    MAX_STEP = 128,     /* max. frames between two directions of a source, also inside a longer block */
+    MIN_STEP = 64,      /* min. frames, so that a device has time for each piece of a block */
+    MAX_CHANGES = 1024, /* of knobs in a piece of a block */
     FADE_MS = 20,
-    GRID_DEG = 4,            /* distance of the directions to which banks are interpolated; a source mixes three */
-    HISTORY_S = 10,          /* input history */
-    HISTORY_FLOATS = 1 << 23 /* max. input history, all channels together: 32 MiB */
+    GRID_DEG = 4,             /* distance of the directions to which banks are interpolated; a source mixes three */
+    HISTORY_S = 10,           /* input history */
+    HISTORY_FLOATS = 1 << 23, /* max. input history, all channels together: 32 MiB */
+    N_ANSWERS = 8             /* the last ones, for core_answer */
+};
+
+struct request { /* of core_request_mask */
+    uint64_t number;
+    char path[CORE_PATH_BYTES];
+};
+
+struct answer {
+    uint64_t number; /* of the request; 0: none yet */
+    int error;
+    char why[CORE_STATUS_BYTES];
 };
 
 static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "gpu"};
@@ -36,17 +50,22 @@ struct core {
     atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
     atomic_bool is_requested; /* a mask was requested since the last core_work */
     atomic_int side;          /* the side whose mask was requested last; written under `lock` */
-    struct mailboxes requests; /* [N_SIDES]: paths of core_request_mask */
+    struct mailboxes requests;       /* [N_SIDES] of struct request */
+    atomic_bool is_working;          /* core_work is under way */
+    atomic_uint_fast64_t n_requests; /* requests for masks so far: the number of the last one */
+    atomic_uint_fast64_t answered;   /* number of the last request that was answered */
 
     /* audio */
     int backend;        /* last value of the control */
     float trim_db;      /* last value of the control */
     float direction[3]; /* azimuth, elevation, distance of the last steering; NaN: none yet */
-    bool must_reset;    /* hc_live_reset is due */
+    float knobs[HC_N_KNOBS]; /* last values; NaN: none yet */
+    hc_live_knob_change changes[MAX_CHANGES];
+    int n_changes;
     uint64_t quiet;     /* frames of silent input since the last other input or change */
 
     atomic_bool is_active;
-    bool must_load; /* setup; core_activate loads `restored` */
+    bool must_load; /* setup; core_activate loads the mask of the side that plays */
 
     pthread_t loader;
     sem_t wake;
@@ -55,12 +74,13 @@ struct core {
 
     pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
     char report[CORE_STATUS_BYTES]; /* the last warning or error of this core_work */
-    uint64_t n_masks;               /* hc_live_stats.masks after the last core_work */
+    uint64_t loaded;                /* number of the request whose mask was loaded last */
     char kept[N_SIDES][CORE_PATH_BYTES]; /* the masks that are compared; "": none */
 
     pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
     char masks[N_SIDES][CORE_PATH_BYTES]; /* of the session */
-    unsigned n_restored;                  /* how often core_restore_masks has set them */
+    uint64_t restored_number;             /* of the request for the masks that were restored last */
+    struct answer answers[N_ANSWERS];     /* the answer to request n is in n % N_ANSWERS */
     char playing[CORE_PATH_BYTES];  /* core_get_status */
     char status[CORE_STATUS_BYTES];
     char engine[96]; /* core_get_meters */
@@ -79,23 +99,25 @@ static const char *mask_of(const struct core *c, int side)
     return c->masks[c->masks[side][0] ? side : !side];
 }
 
-/* Plays a side from now on; requests its mask unless that plays. Under `lock`. */
-static void request_side(struct core *c, int side, const char *playing)
+/* Plays the wanted side from now on. number: of the request for its mask; 0: nobody asks for an answer. Under `lock`. */
+static void request_side(struct core *c, uint64_t number)
 {
-    atomic_store(&c->side, side);
-    if (strcmp(mask_of(c, side), playing) == 0) return;
-    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = mask_of(c, side)});
+    atomic_store(&c->side, wanted_side(c));
+    hc_live_request(c->live,
+                    &(hc_live_change){.size = sizeof(hc_live_change), .mask = mask_of(c, c->side), .number = number});
 }
 
-static void restore(struct core *c, const char *a, const char *b, bool requests)
+/* Returns the number of the request, which is made later unless `requests`. */
+static uint64_t restore(struct core *c, const char *a, const char *b, bool requests)
 {
     pthread_mutex_lock(&c->lock);
     snprintf(c->masks[SIDE_A], CORE_PATH_BYTES, "%s", a);
     snprintf(c->masks[SIDE_B], CORE_PATH_BYTES, "%s", b);
-    c->n_restored++;
     for (int side = 0; side < N_SIDES; side++) mailbox_remove(&c->requests, side, NULL); /* of the session before */
-    if (requests) request_side(c, wanted_side(c), "");
+    uint64_t number = c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
+    if (requests) request_side(c, number);
     pthread_mutex_unlock(&c->lock);
+    return number;
 }
 
 void core_get_side(struct core *c, int side, char path[CORE_PATH_BYTES])
@@ -151,6 +173,25 @@ static void report(void *data, int level, const char *text)
     c->host.log(c->host.data, level, text);
 }
 
+static void keep_answer(struct core *c, uint64_t number, int error, const char *why)
+{
+    struct answer *to = &c->answers[number % N_ANSWERS];
+    pthread_mutex_lock(&c->lock);
+    to->number = number;
+    to->error = error;
+    snprintf(to->why, sizeof to->why, "%s", why);
+    pthread_mutex_unlock(&c->lock);
+    if (number > c->answered) atomic_store(&c->answered, number);
+}
+
+/* hc_live_work calls it. */
+static void answer(void *data, uint64_t number, int error, const char *why)
+{
+    struct core *c = data;
+    if (!error) c->loaded = number;
+    keep_answer(c, number, error, why);
+}
+
 /* Could the mask of the session not be loaded? false also if it plays already. */
 static bool has_lost_mask(struct core *c, const char *playing)
 {
@@ -189,45 +230,47 @@ static bool switch_side(struct core *c)
     hc_live_mask(c->live, playing, sizeof playing);
     if (!must_switch(c)) return false;
     pthread_mutex_lock(&c->lock);
-    request_side(c, wanted_side(c), atomic_load(&c->is_lost) ? "" : playing);
+    atomic_store(&c->side, wanted_side(c));
+    bool must_load = atomic_load(&c->is_lost) || strcmp(mask_of(c, c->side), playing) != 0;
+    if (must_load) request_side(c, 0);
     pthread_mutex_unlock(&c->lock);
-    return hc_live_has_work(c->live);
+    return must_load;
 }
 
-/* Applies the requests of core_request_mask. `chosen` gets that for the side that plays; "": none. */
-static void read_requests(struct core *c, char chosen[CORE_PATH_BYTES])
+/* Applies the requests of core_request_mask. `chosen` gets that for the side that plays; its path is "": none. */
+static void read_requests(struct core *c, struct request *chosen)
 {
-    char path[CORE_PATH_BYTES];
-    chosen[0] = '\0';
+    struct request other;
+    *chosen = (struct request){0};
     pthread_mutex_lock(&c->lock);
     if (mailbox_remove(&c->requests, c->side, chosen))
-        hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = chosen});
-    if (mailbox_remove(&c->requests, !c->side, path)) memcpy(c->masks[!c->side], path, sizeof path);
+        hc_live_request(
+            c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = chosen->path, .number = chosen->number});
+    bool is_other = mailbox_remove(&c->requests, !c->side, &other);
+    if (is_other) memcpy(c->masks[!c->side], other.path, sizeof other.path);
     pthread_mutex_unlock(&c->lock);
+    if (is_other) keep_answer(c, other.number, HC_OK, "");
 }
 
-/* Does what was requested of `live`. A mask that was chosen is the session's once it is loaded. Returns true if the
- * status is new. */
-static bool work_once(struct core *c, const char *chosen)
+/* Does what was requested of `live`. A mask that was chosen is the session's once it is loaded. switches: the mask of
+ * another side was requested. Returns true if the status is new. */
+static bool work_once(struct core *c, const char *chosen, bool switches)
 {
     char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES] = "";
-    hc_live_stats stats = {.size = sizeof stats};
     hc_live_info info = {.size = sizeof info};
     c->report[0] = '\0';
+    uint64_t loaded = c->loaded;
     pthread_mutex_lock(&c->lock);
-    unsigned n_restored = c->n_restored;
+    uint64_t restored_number = c->restored_number;
     pthread_mutex_unlock(&c->lock);
     keep_both(c);
-    bool is_first = hc_live_mask(c->live, playing, sizeof playing) == 0;
     int error = hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
-    hc_live_get_stats(c->live, &stats);
-    bool is_loaded = stats.masks != c->n_masks || (is_first && playing[0]), was_lost = atomic_load(&c->is_lost);
-    c->n_masks = stats.masks;
     pthread_mutex_lock(&c->lock);
-    if (!error && chosen[0] && strcmp(chosen, playing) == 0 && n_restored == c->n_restored)
+    if (!error && chosen[0] && strcmp(chosen, playing) == 0 && restored_number == c->restored_number)
         memcpy(c->masks[c->side], playing, sizeof playing);
     pthread_mutex_unlock(&c->lock);
+    bool is_loaded = c->loaded != loaded || (switches && !error), was_lost = atomic_load(&c->is_lost);
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
     atomic_store(&c->is_lost, is_lost);
     if (is_lost && error) c->host.log(c->host.data, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
@@ -248,12 +291,14 @@ static bool work_once(struct core *c, const char *chosen)
 
 bool core_work(struct core *c)
 {
-    char chosen[CORE_PATH_BYTES];
+    struct request chosen;
     pthread_mutex_lock(&c->working);
-    bool is_news = switch_side(c) && work_once(c, "");
+    atomic_store(&c->is_working, true);
+    bool is_news = switch_side(c) && work_once(c, "", true);
     if (atomic_exchange(&c->is_requested, false)) is_news = true;
-    read_requests(c, chosen);
-    if (work_once(c, chosen)) is_news = true;
+    read_requests(c, &chosen);
+    if (work_once(c, chosen.path, false)) is_news = true;
+    atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
     if (is_news && c->host.changed) c->host.changed(c->host.data);
     return is_news;
@@ -326,12 +371,41 @@ bool core_has_work(const struct core *c)
     return hc_live_has_work(c->live) || atomic_load(&c->is_requested) || must_switch(c);
 }
 
-bool core_request_mask(struct core *c, int side, const char *path, size_t length)
+bool core_is_loading(const struct core *c)
 {
-    char text[CORE_PATH_BYTES] = "";
-    if (c->host.worker == CORE_NO_WORKER || length >= sizeof text) return false;
-    memcpy(text, path, length);
-    mailbox_put(&c->requests, side, text, NULL);
+    return atomic_load(&c->is_working) || (c->is_active && core_has_work(c));
+}
+
+enum core_answer core_answer(struct core *c, uint64_t number, char why[CORE_STATUS_BYTES])
+{
+    const struct answer *to = &c->answers[number % N_ANSWERS];
+    why[0] = '\0';
+    if (atomic_load(&c->answered) < number) return CORE_PENDING;
+    pthread_mutex_lock(&c->lock);
+    enum core_answer result = to->number != number ? CORE_REPLACED : to->error ? CORE_FAILED : CORE_LOADED;
+    if (result == CORE_FAILED) memcpy(why, to->why, sizeof to->why);
+    pthread_mutex_unlock(&c->lock);
+    return result;
+}
+
+uint64_t core_request_mask(struct core *c, int side, const char *path, size_t length)
+{
+    struct request request = {0};
+    if (c->host.worker == CORE_NO_WORKER || length >= sizeof request.path) return 0;
+    memcpy(request.path, path, length);
+    request.number = atomic_fetch_add(&c->n_requests, 1) + 1;
+    mailbox_put(&c->requests, side, &request, NULL);
+    atomic_store(&c->is_requested, true);
+    wake_loader(c);
+    return request.number;
+}
+
+/* *number: that of the request. */
+static bool restore_masks(struct core *c, const char *a, const char *b, uint64_t *number)
+{
+    bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
+    *number = restore(c, a, b, requests);
+    if (!requests) return c->must_load = true, false;
     atomic_store(&c->is_requested, true);
     wake_loader(c);
     return true;
@@ -339,26 +413,23 @@ bool core_request_mask(struct core *c, int side, const char *path, size_t length
 
 bool core_restore_masks(struct core *c, const char *a, const char *b)
 {
-    bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
-    restore(c, a, b, requests);
-    if (!requests) return c->must_load = true, false;
-    atomic_store(&c->is_requested, true);
-    wake_loader(c);
-    return true;
+    uint64_t number;
+    return restore_masks(c, a, b, &number);
 }
 
-bool core_choose_mask(struct core *c, const char *path)
+uint64_t core_choose_mask(struct core *c, const char *path)
 {
     char masks[N_SIDES][CORE_PATH_BYTES];
+    uint64_t number;
     int side = wanted_side(c);
     if (c->is_active) return core_request_mask(c, side, path, strlen(path));
     core_get_side(c, !side, masks[!side]);
     snprintf(masks[side], CORE_PATH_BYTES, "%s", path);
-    core_restore_masks(c, masks[SIDE_A], masks[SIDE_B]);
-    return true;
+    restore_masks(c, masks[SIDE_A], masks[SIDE_B], &number);
+    return number;
 }
 
-bool core_load_preset(struct core *c, const struct plugin_preset *preset)
+uint64_t core_load_preset(struct core *c, const struct plugin_preset *preset)
 {
     char path[CORE_PATH_BYTES];
     core_set(c, DRY, (double)preset->dry_db);
@@ -403,8 +474,7 @@ static float gain(const struct core *c, int control)
     return db <= controls[control].min ? 0 : powf(10, db / 20);
 }
 
-/* Moves the source by a glide (hc_live_steer) if its controls have changed. A face with sample-accurate automation cuts
- * its block at the events, and each core_process has one value. The distance is also a gain, 1 at 1 m. */
+/* Moves the source by a glide (hc_live_steer) if its controls have changed. The distance is also a gain, 1 at 1 m. */
 static void move_source(struct core *c)
 {
     const float degree = 3.14159265f / 180;
@@ -418,14 +488,31 @@ static void move_source(struct core *c)
     c->direction[0] = azimuth, c->direction[1] = elevation, c->direction[2] = distance;
 }
 
-static void turn_knobs(struct core *c)
+static void turn(struct core *c, int frame, enum hc_live_knob knob, float to)
+{
+    if (to == c->knobs[knob]) return;
+    c->knobs[knob] = to;
+    c->changes[c->n_changes++] = (hc_live_knob_change){frame, knob, to};
+}
+
+/* Turns the knobs to the controls at a frame of a piece. */
+static void turn_knobs(struct core *c, int frame)
+{
+    turn(c, frame, HC_DRY, gain(c, DRY));
+    turn(c, frame, HC_WET, gain(c, WET));
+    turn(c, frame, HC_GAIN, gain(c, GAIN));
+    turn(c, frame, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
+    turn(c, frame, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
+}
+
+/* Applies the controls before a piece. */
+static void apply_controls(struct core *c)
 {
     if (c->variant->n_sources > 0) move_source(c);
-    hc_live_set(c->live, HC_DRY, gain(c, DRY));
-    hc_live_set(c->live, HC_WET, gain(c, WET));
-    hc_live_set(c->live, HC_GAIN, gain(c, GAIN));
-    hc_live_set(c->live, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
-    hc_live_set(c->live, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
+    c->n_changes = 0;
+    turn_knobs(c, 0);
+    for (int i = 0; i < c->n_changes; i++) hc_live_set(c->live, c->changes[i].knob, c->changes[i].value);
+    c->n_changes = 0;
     hc_live_set_freewheel(c->live, atomic_load(&c->is_offline) || value(c, FREEWHEEL) > 0.5f);
     int backend = (int)value(c, BACKEND);
     float trim_db = value(c, TRIM);
@@ -465,20 +552,49 @@ static void finish_work(struct core *c)
     pthread_mutex_lock(&c->working);
     pthread_mutex_unlock(&c->working);
     if (core_has_work(c)) core_work(c);
-    turn_knobs(c); /* the mask may be lost, or there again */
+    apply_controls(c); /* the mask may be lost, or there again */
 }
 
-void core_process(struct core *c, const float *const *in, float *const *out, int n)
+/* Convolves frames [at, end). */
+static void play(struct core *c, const float *const *in, float *const *out, int at, int end)
 {
-    if (c->must_reset) core_reset(c);
-    turn_knobs(c);
-    if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
-    if (n > 0) {
-        bool is_silent = true; /* before the call, which may replace the input by the output */
-        for (int ch = 0; ch < c->variant->n_in; ch++) is_silent = is_silent && is_silence(in[ch], n);
-        hc_live_process(c->live, in, out, n);
-        read_meters(c, is_silent, n);
+    const float *from[MAX_CHANNELS];
+    float *to[MAX_CHANNELS];
+    bool is_silent = true; /* before the call, which may replace the input by the output */
+    for (int ch = 0; ch < c->variant->n_in; ch++) {
+        from[ch] = in[ch] + at;
+        is_silent = is_silent && is_silence(from[ch], end - at);
     }
+    for (int ch = 0; ch < c->variant->n_out; ch++) to[ch] = out[ch] + at;
+    hc_live_process_changes(c->live, from, to, end - at, c->changes, c->n_changes);
+    read_meters(c, is_silent, end - at);
+}
+
+/* Collects changes of knobs for a piece of a block, which begins at frame `at`. next: the first frame with an event after
+ * `at`. Returns the end of the piece. */
+static int collect(struct core *c, int at, int n, int next, const struct core_events *events)
+{
+    int max_piece = c->variant->n_sources > 0 ? MIN_STEP : n;
+    while (next < n && next - at < max_piece && c->n_changes + HC_N_KNOBS <= MAX_CHANGES) {
+        int frame = next;
+        next = events->apply(events->data, frame);
+        turn_knobs(c, frame - at);
+    }
+    return next < n ? next : n;
+}
+
+void core_process(struct core *c, const float *const *in, float *const *out, int n, const struct core_events *events)
+{
+    int at = 0;
+    do {
+        int next = events && n > 0 ? events->apply(events->data, at) : n;
+        apply_controls(c);
+        if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
+        if (n == 0) return;
+        int end = collect(c, at, n, next, events);
+        play(c, in, out, at, end);
+        at = end;
+    } while (at < n);
 }
 
 uint32_t core_tail(const struct core *c)
@@ -499,7 +615,7 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     struct core *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     c->folder = strdup(folder);
-    if (!c->folder || !mailboxes_open(&c->requests, N_SIDES, CORE_PATH_BYTES)) {
+    if (!c->folder || !mailboxes_open(&c->requests, N_SIDES, sizeof(struct request))) {
         free(c->folder);
         free(c);
         return NULL;
@@ -507,6 +623,7 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     c->variant = variant;
     c->host = *host;
     c->direction[0] = NAN;
+    for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
     for (int i = 0; i < N_CONTROLS; i++) core_set(c, i, (double)controls[i].initial);
     sem_init(&c->wake, 0, 0);
     pthread_mutex_init(&c->lock, NULL);
@@ -552,6 +669,7 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     config.normalise = 1;   /* banks differ by 30 dB, and users wear headphones */
     config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
     config.say = report;
+    config.answer = answer;
     config.data = c;
     hc_live *live;
     if (hc_live_open(&config, &live, why, cap) != HC_OK) return false;
@@ -560,22 +678,19 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     hc_live_close(c->live);
     c->live = live;
     c->rate = rate, c->block = block;
-    c->n_masks = 0;
     memset(c->kept, 0, sizeof c->kept);
     c->backend = BACKEND_AUTO;
     c->trim_db = NO_TRIM_DB;
     c->direction[0] = NAN;
+    for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
     pthread_mutex_unlock(&c->working);
     return c->must_load = true;
 }
 
 void core_reset(struct core *c)
 {
-    c->must_reset = pthread_mutex_trylock(&c->working) != 0;
-    if (c->must_reset) return;
-    hc_live_reset(c->live);
+    hc_live_forget(c->live);
     c->quiet = 0;
-    pthread_mutex_unlock(&c->working);
 }
 
 bool core_activate(struct core *c)
@@ -583,10 +698,11 @@ bool core_activate(struct core *c)
     bool loads = c->must_load;
     hc_live_reset(c->live);
     c->quiet = 0;
-    turn_knobs(c); /* the backend of a state is there with the mask */
+    apply_controls(c); /* the backend of a state is there with the mask */
     if (loads) {
         pthread_mutex_lock(&c->lock);
-        request_side(c, wanted_side(c), "");
+        if (c->restored_number <= c->answered) c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
+        request_side(c, c->restored_number);
         pthread_mutex_unlock(&c->lock);
         core_work(c);
     } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {

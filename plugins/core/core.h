@@ -64,9 +64,7 @@ bool core_open(struct core *core, int rate, int usual_block, char *why, size_t c
 bool core_activate(struct core *core);
 void core_deactivate(struct core *core);
 
-/* Forgets earlier input; while masks are loaded, core_process does so later, so that no load delays it. It locks a mutex
- * that no load then holds, and frees the former engine of a fade that is under way. No core_process may run. Audio
- * thread or [setup], but not [rt] */
+/* The next core_process forgets earlier input, also while a mask is loaded. No core_process may run. [rt] */
 void core_reset(struct core *core);
 
 const struct variant *core_variant(const struct core *core);
@@ -86,9 +84,18 @@ float core_get(const struct core *core, int control);
  * asked for come first. [rt] */
 void core_set_offline(struct core *core, bool offline);
 
-/* Applies the controls, then convolves n frames as hc_live_process does; n = 0: only the controls. [rt], one thread at
- * a time; while offline it may wait */
-void core_process(struct core *core, const float *const *in, float *const *out, int n);
+struct core_events {     /* a host's automation inside a block                                                      */
+    int (*apply)(void *data, int frame); /* sets the controls (core_set, core_modulate) that change at a frame of the
+                                            block, or did since the call before; returns the next such frame, above
+                                            `frame`. At first it is called for frame 0                              */
+    void *data;
+};
+
+/* Applies the controls, then convolves n frames as hc_live_process does; n = 0: only the controls. events: the gains and
+ * the predelay change at the frames of their events, the engine convolves the block as a whole; a moving source goes
+ * where the controls say at most every 64 frames. NULL: none. [rt], one thread at a time; while offline it may wait */
+void core_process(struct core *core, const float *const *in, float *const *out, int n,
+                  const struct core_events *events);
 
 /* Returns the frames for which the output goes on after the input has ended. [rt] */
 uint32_t core_tail(const struct core *core);
@@ -98,12 +105,26 @@ bool core_is_quiet(const struct core *core);
 
 /* ---- masks ---- */
 
-/* Asks for a mask on a side (enum side). The worker loads it if the side plays, else notes its path. false: the path is
- * too long, or the core has no worker. [rt], but it wakes the core's own loader by a system call */
-bool core_request_mask(struct core *core, int side, const char *path, size_t length);
+/* Asks for a mask on a side (enum side). The worker loads it if the side plays, else notes its path. Returns the number of
+ * the request, for core_answer; 0: the path is too long, or the core has no worker. [rt], but it wakes the core's own
+ * loader by a system call */
+uint64_t core_request_mask(struct core *core, int side, const char *path, size_t length);
 
 /* Has the worker something to do? [rt] */
 bool core_has_work(const struct core *core);
+
+/* Does the worker load a mask or make an engine, or is it about to? [rt] */
+bool core_is_loading(const struct core *core);
+
+enum core_answer {
+    CORE_PENDING,        /* also before core_activate                                                               */
+    CORE_LOADED,
+    CORE_FAILED,         /* `why` has the reason                                                                    */
+    CORE_REPLACED        /* by a later request, or the answer is older than the last eight                          */
+};
+
+/* Returns the answer to a request. Waits as core_get_status does. [setup] */
+enum core_answer core_answer(struct core *core, uint64_t number, char why[CORE_STATUS_BYTES]);
 
 /* Does what was asked for. Returns true if a mask was asked for since the last call, or core_get_status has a new
  * result, also of a lost GPU. [setup] */
@@ -113,16 +134,17 @@ bool core_work(struct core *core);
  * side that plays, or, while active, the worker. Returns true if the worker loads it. [setup] */
 bool core_restore_masks(struct core *core, const char *a, const char *b);
 
-/* Asks for a mask that a user chose for the side that plays. While active the worker loads it, and if it cannot be loaded, the present one goes
- * on; else it is restored as the mask of the session. false: as core_request_mask. [setup] */
-bool core_choose_mask(struct core *core, const char *path);
+/* Asks for a mask that a user chose for the side that plays. While active the worker loads it, and if it cannot be
+ * loaded, the present one goes on; else it is restored as the mask of the session. Returns as core_request_mask does.
+ * [setup] */
+uint64_t core_choose_mask(struct core *core, const char *path);
 
 /* Makes a and b the masks of the session, and loads that of the side that plays at once. No core_process may run.
  * [setup] */
 void core_load_now(struct core *core, const char *a, const char *b);
 
 /* Sets the controls and the mask of a preset, as core_choose_mask does. [setup] */
-bool core_load_preset(struct core *core, const struct plugin_preset *preset);
+uint64_t core_load_preset(struct core *core, const struct plugin_preset *preset);
 
 /* Copies the path that a state has for a side: a mask that plays or has played, or one that is not loaded yet or cannot
  * be read; "": the side is empty. core_get_mask: of the side that plays. [setup] */

@@ -1,4 +1,6 @@
-/* clap_gui - the window in a frame of the host, on X11. The host's timer runs it. */
+/* clap_gui - the window on X11, in a frame of the host or by itself. With posix-fd-support the host calls it for events of
+ * the X server, and for the ticks of a timerfd, which counts while the window is visible; else the host's timer runs it.
+ */
 #include "face.h"
 #include "haloconv_live.h"
 #include "plugins/core/plugin_window.h"
@@ -9,14 +11,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
-enum { PERIOD_MS = 33 };
+enum { PERIOD_MS = 33, TITLE_BYTES = 256 };
 
 struct gui { /* main thread */
     struct plugin_window content;
-    struct window *window; /* NULL before set_parent, and after the end of the host's window */
-    const clap_host_timer_support_t *timers;
+    struct window *window; /* NULL before set_parent or the first show, and after the end of the window */
+    const struct more_host_posix_fd *fds;    /* NULL: the host's timer runs the window */
+    const clap_host_timer_support_t *timers; /* not NULL without `fds` */
     clap_id timer;
+    int ticks, connection; /* descriptors: of the timerfd; of the window; -1: not registered */
+    bool is_floating;
+    uintptr_t transient;
+    char title[TITLE_BYTES]; /* "": none was suggested */
     double scale; /* 0: as the desktop says */
     int width, height;
 };
@@ -53,15 +62,16 @@ static void mark_dirty(const struct face *f)
 static void load(void *data, const char *path)
 {
     struct face *f = data;
-    f->is_mask_chosen = core_choose_mask(f->core, path) && f->is_active;
+    f->chosen = core_choose_mask(f->core, path);
     if (!f->is_active) mark_dirty(f);
 }
 
 void face_answer_window(struct face *f)
 {
-    if (!f->is_mask_chosen) return;
+    char why[CORE_STATUS_BYTES];
+    if (!f->chosen || core_answer(f->core, f->chosen, why) == CORE_PENDING) return;
     mark_dirty(f);
-    f->is_mask_chosen = core_has_work(f->core); /* an earlier mask may have been loaded */
+    f->chosen = 0;
 }
 
 static void state(void *data, struct window_state *to)
@@ -76,7 +86,7 @@ static void state(void *data, struct window_state *to)
         to->gain_db[side] = meters.gain_db[side];
     }
     to->side = core_get(f->core, A_B) > 0.5f;
-    plugin_window_status(to, status, f->is_active && core_has_work(f->core));
+    plugin_window_status(to, status, core_is_loading(f->core));
     snprintf(to->backend, sizeof to->backend, "%s", meters.engine);
     to->in_peak = meters.in_peak, to->out_peak = meters.out_peak;
     to->load = core_get(f->core, LOAD);
@@ -89,8 +99,8 @@ static void state(void *data, struct window_state *to)
 
 static bool CLAP_ABI is_api_supported(const clap_plugin_t *plugin, const char *api, bool is_floating)
 {
-    (void)plugin;
-    return api && strcmp(api, CLAP_WINDOW_API_X11) == 0 && !is_floating;
+    (void)plugin, (void)is_floating;
+    return api && strcmp(api, CLAP_WINDOW_API_X11) == 0;
 }
 
 static bool CLAP_ABI get_preferred_api(const clap_plugin_t *plugin, const char **api, bool *is_floating)
@@ -101,24 +111,113 @@ static bool CLAP_ABI get_preferred_api(const clap_plugin_t *plugin, const char *
     return true;
 }
 
+/* ---- when it runs ------------------------------------------------------------------------------- */
+
+static void set_ticks(const struct gui *gui, bool is_on)
+{
+    const struct timespec period = {0, is_on ? PERIOD_MS * 1000000L : 0};
+    if (gui->fds) timerfd_settime(gui->ticks, 0, &(struct itimerspec){period, period}, NULL);
+}
+
+static bool start_ticks(const struct face *f, struct gui *gui)
+{
+    gui->ticks = gui->fds ? timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC) : -1;
+    if (gui->ticks >= 0 && gui->fds->register_fd(f->host, gui->ticks, MORE_FD_READ)) return true;
+    if (gui->ticks >= 0) close(gui->ticks);
+    gui->fds = NULL;
+    return gui->timers && gui->timers->register_timer(f->host, PERIOD_MS, &gui->timer);
+}
+
+static void stop_ticks(const struct face *f, const struct gui *gui)
+{
+    if (!gui->fds) {
+        gui->timers->unregister_timer(f->host, gui->timer);
+        return;
+    }
+    gui->fds->unregister_fd(f->host, gui->ticks);
+    close(gui->ticks);
+}
+
+static bool open_window(struct face *f, uintptr_t parent)
+{
+    struct gui *gui = f->gui;
+    char why[400];
+    const struct window_config config = {parent, gui->scale, gui->width, gui->height};
+    gui->window = window_open(&gui->content.model, &config, why, sizeof why);
+    if (!gui->window) {
+        face_report(f, HC_LIVE_ERROR, why);
+        return false;
+    }
+    if (gui->transient) window_set_transient(gui->window, gui->transient);
+    if (gui->title[0]) window_set_title(gui->window, gui->title);
+    const int connection = window_descriptor(gui->window);
+    const bool is_registered = gui->fds && gui->fds->register_fd(f->host, connection, MORE_FD_READ);
+    gui->connection = is_registered ? connection : -1; /* without it the ticks read the events */
+    set_ticks(gui, true);
+    return true;
+}
+
+static void close_window(const struct face *f)
+{
+    struct gui *gui = f->gui;
+    if (gui->connection >= 0) gui->fds->unregister_fd(f->host, gui->connection);
+    gui->connection = -1;
+    set_ticks(gui, false);
+    window_close(gui->window);
+    gui->window = NULL;
+}
+
+static void run(struct face *f)
+{
+    const struct gui *gui = f->gui;
+    const enum window_result result = gui->window ? window_idle(gui->window) : WINDOW_OPEN;
+    if (result == WINDOW_OPEN) return;
+    close_window(f);
+    const clap_host_gui_t *host = f->host->get_extension(f->host, CLAP_EXT_GUI);
+    if (host) host->closed(f->host, result == WINDOW_GONE); /* the host may call destroy inside */
+}
+
+static void CLAP_ABI on_timer(const clap_plugin_t *plugin, clap_id timer)
+{
+    struct face *f = face_of(plugin);
+    if (f->gui && !f->gui->fds && timer == f->gui->timer) run(f);
+}
+
+const clap_plugin_timer_support_t face_timer = {on_timer};
+
+static void CLAP_ABI on_fd(const clap_plugin_t *plugin, int fd, uint32_t flags)
+{
+    struct face *f = face_of(plugin);
+    uint64_t n_ticks;
+    (void)flags;
+    if (!f->gui || !f->gui->fds || (fd != f->gui->ticks && fd != f->gui->connection)) return;
+    if (fd == f->gui->ticks && read(fd, &n_ticks, sizeof n_ticks) < 0) return;
+    run(f);
+}
+
+const struct more_posix_fd face_posix_fd = {on_fd};
+
+/* ---- its life ----------------------------------------------------------------------------------- */
+
 static bool CLAP_ABI create(const clap_plugin_t *plugin, const char *api, bool is_floating)
 {
     static const struct plugin_window_face calls = {get, begin, set, end, load, state};
     struct face *f = face_of(plugin);
     char folder[CORE_PATH_BYTES];
-    if (f->gui || !is_api_supported(plugin, api, is_floating) || !face_is_on_main(f, "gui.create")) return false;
-    const clap_host_timer_support_t *timers = f->host->get_extension(f->host, CLAP_EXT_TIMER_SUPPORT);
-    if (!timers) {
-        face_report(f, HC_LIVE_WARNING, "the window needs a timer (clap.timer-support), which this host lacks");
+    const bool is_any = is_floating && (!api || !api[0]);
+    if (f->gui || !(is_any || is_api_supported(plugin, api, is_floating)) || !face_is_on_main(f, "gui.create"))
         return false;
-    }
     struct gui *gui = calloc(1, sizeof *gui);
     if (!gui) return false;
-    gui->timers = timers;
+    gui->timers = f->host->get_extension(f->host, CLAP_EXT_TIMER_SUPPORT);
+    gui->fds = f->host->get_extension(f->host, MORE_POSIX_FD);
+    gui->connection = -1;
+    gui->is_floating = is_floating;
     core_shipped_path(f->core, "", folder);
     plugin_window_init(&gui->content, core_variant(f->core), folder, &calls, f);
     window_default_size(&gui->content.model, 0, &gui->width, &gui->height);
-    if (!timers->register_timer(f->host, PERIOD_MS, &gui->timer)) {
+    if (!start_ticks(f, gui)) {
+        face_report(f, HC_LIVE_WARNING, "the window needs clap.posix-fd-support or clap.timer-support of the host");
         free(gui);
         return false;
     }
@@ -134,8 +233,8 @@ static void CLAP_ABI destroy(const clap_plugin_t *plugin)
 
 void face_close_gui(struct face *f)
 {
-    f->gui->timers->unregister_timer(f->host, f->gui->timer);
-    window_close(f->gui->window);
+    close_window(f);
+    stop_ticks(f, f->gui);
     free(f->gui);
     f->gui = NULL;
 }
@@ -198,36 +297,39 @@ static bool CLAP_ABI set_size(const clap_plugin_t *plugin, uint32_t width, uint3
 static bool CLAP_ABI set_parent(const clap_plugin_t *plugin, const clap_window_t *parent)
 {
     struct face *f = face_of(plugin);
-    struct gui *gui = f->gui;
-    char why[400];
-    if (!gui || gui->window || !parent || !parent->x11) return false;
-    const struct window_config config = {parent->x11, gui->scale, gui->width, gui->height};
-    gui->window = window_open(&gui->content.model, &config, why, sizeof why);
-    if (!gui->window) face_report(f, HC_LIVE_ERROR, why);
-    return gui->window;
+    const struct gui *gui = f->gui;
+    return gui && !gui->window && !gui->is_floating && parent && parent->x11 && open_window(f, parent->x11);
 }
 
 static bool CLAP_ABI set_transient(const clap_plugin_t *plugin, const clap_window_t *window)
 {
-    (void)plugin, (void)window;
-    return false;
+    struct gui *gui = face_of(plugin)->gui;
+    if (!gui || gui->window || !gui->is_floating || !window) return false; /* it holds from the first show on */
+    gui->transient = window->x11;
+    return true;
 }
 
 static void CLAP_ABI suggest_title(const clap_plugin_t *plugin, const char *title)
 {
-    (void)plugin, (void)title;
+    struct gui *gui = face_of(plugin)->gui;
+    if (!gui || !gui->is_floating || !title) return;
+    snprintf(gui->title, sizeof gui->title, "%s", title);
+    if (gui->window) window_set_title(gui->window, title);
 }
 
 static bool make_visible(const struct gui *gui, bool is_visible)
 {
     if (!gui || !gui->window) return false;
     window_show(gui->window, is_visible);
+    set_ticks(gui, is_visible);
     return true;
 }
 
 static bool CLAP_ABI show(const clap_plugin_t *plugin)
 {
-    return make_visible(face_of(plugin)->gui, true);
+    struct face *f = face_of(plugin);
+    if (f->gui && !f->gui->window && f->gui->is_floating) return open_window(f, 0);
+    return make_visible(f->gui, true);
 }
 
 static bool CLAP_ABI hide(const clap_plugin_t *plugin)
@@ -238,16 +340,3 @@ static bool CLAP_ABI hide(const clap_plugin_t *plugin)
 const clap_plugin_gui_t face_gui = {is_api_supported, get_preferred_api, create,           destroy,     set_scale,
                                     get_size,         can_resize,        get_resize_hints, adjust_size, set_size,
                                     set_parent,       set_transient,     suggest_title,    show,        hide};
-
-static void CLAP_ABI on_timer(const clap_plugin_t *plugin, clap_id timer)
-{
-    struct face *f = face_of(plugin);
-    struct gui *gui = f->gui;
-    if (!gui || !gui->window || timer != gui->timer || window_idle(gui->window) == WINDOW_OPEN) return;
-    window_close(gui->window);
-    gui->window = NULL;
-    const clap_host_gui_t *host = f->host->get_extension(f->host, CLAP_EXT_GUI);
-    if (host) host->closed(f->host, true); /* the host may call destroy inside */
-}
-
-const clap_plugin_timer_support_t face_timer = {on_timer};

@@ -43,6 +43,18 @@ struct more_host_preset_load { /* main thread */
     void(CLAP_ABI *loaded)(const clap_host_t *host, uint32_t kind, const char *location, const char *key);
 };
 
+/* ---- posix-fd-support: CLAP 1.0 ---- */
+#define MORE_POSIX_FD "clap.posix-fd-support"
+enum { MORE_FD_READ = 1, MORE_FD_WRITE = 2, MORE_FD_ERROR = 4 };
+struct more_posix_fd { /* main thread, as the host's */
+    void(CLAP_ABI *on_fd)(const clap_plugin_t *plugin, int fd, uint32_t flags);
+};
+struct more_host_posix_fd {
+    bool(CLAP_ABI *register_fd)(const clap_host_t *host, int fd, uint32_t flags);
+    bool(CLAP_ABI *modify_fd)(const clap_host_t *host, int fd, uint32_t flags);
+    bool(CLAP_ABI *unregister_fd)(const clap_host_t *host, int fd);
+};
+
 /* ---- a flag of a parameter: CLAP 1.2 ---- */
 enum { MORE_PARAM_IS_ENUM = 1 << 16 };
 

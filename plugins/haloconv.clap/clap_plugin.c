@@ -167,6 +167,7 @@ static const void *CLAP_ABI get_extension(const clap_plugin_t *plugin, const cha
 #ifdef HC_WITH_WINDOW
                {CLAP_EXT_GUI, &face_gui},
                {CLAP_EXT_TIMER_SUPPORT, &face_timer},
+               {MORE_POSIX_FD, &face_posix_fd},
 #endif
                {MORE_TAIL, &tail},
                {MORE_RENDER, &render},

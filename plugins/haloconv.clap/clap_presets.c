@@ -24,20 +24,20 @@ static const char *key_of(const struct face *f)
 static bool refuse(struct face *f, int os_error, const char *text)
 {
     if (f->presets) f->presets->on_error(f->host, f->preset_kind, location_of(f), key_of(f), os_error, text);
-    f->preset_path[0] = '\0';
+    f->preset = 0;
     return false;
 }
 
 void face_answer_preset(struct face *f)
 {
-    char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
-    core_get_status(f->core, playing, status);
-    if (!f->preset_path[0] || !status[0]) return;
-    if (strcmp(playing, f->preset_path) != 0) {
-        refuse(f, 0, status);
+    char why[CORE_STATUS_BYTES];
+    enum core_answer answer = f->preset ? core_answer(f->core, f->preset, why) : CORE_PENDING;
+    if (answer == CORE_PENDING) return;
+    if (answer != CORE_LOADED) {
+        refuse(f, 0, answer == CORE_FAILED ? why : "another mask was asked for meanwhile");
         return;
     }
-    f->preset_path[0] = '\0';
+    f->preset = 0;
     if (f->presets) f->presets->loaded(f->host, f->preset_kind, location_of(f), key_of(f));
 }
 
@@ -59,13 +59,11 @@ static bool CLAP_ABI from_location(const clap_plugin_t *plugin, uint32_t kind, c
     if (kind == MORE_LOCATION_FILE) {
         if (!location || strlen(location) >= CORE_PATH_BYTES) return refuse(f, 0, "the path is missing or too long");
         if (access(location, R_OK) != 0) return refuse(f, errno, "the file cannot be read; check its path and rights");
-        snprintf(f->preset_path, sizeof f->preset_path, "%s", location);
-        core_choose_mask(f->core, location);
+        f->preset = core_choose_mask(f->core, location);
     } else {
         const struct plugin_preset *preset = kind == MORE_LOCATION_PLUGIN ? find(f, key) : NULL;
         if (!preset) return refuse(f, 0, "this plugin has no such preset");
-        core_shipped_path(f->core, preset->file, f->preset_path);
-        core_load_preset(f->core, preset);
+        f->preset = core_load_preset(f->core, preset);
         if (f->params) f->params->rescan(f->host, CLAP_PARAM_RESCAN_VALUES);
     }
     return true;

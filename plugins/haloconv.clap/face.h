@@ -29,11 +29,12 @@ struct face {
     atomic_bool is_reported;     /* on_main_thread is called; it reads the status */
     atomic_uint gestures[N_CONTROLS]; /* enum gesture: what the window did, and the host does not know yet */
     struct gui *gui;             /* main thread; NULL: no window */
-    bool is_mask_chosen;         /* main thread: in the window; the state changes when it is loaded */
+    uint64_t chosen;             /* main thread: number of the request of the window, whose end changes the state */
 
-    /* main thread: the preset or file that was asked for last; preset_path: its mask, "" = it is answered */
+    /* main thread: the preset or file that was asked for last; preset: number of its request, 0 = it is answered */
+    uint64_t preset;
     uint32_t preset_kind;
-    char preset_location[CORE_PATH_BYTES], preset_key[32], preset_path[CORE_PATH_BYTES];
+    char preset_location[CORE_PATH_BYTES], preset_key[32];
 };
 
 /* false, and a line in the host's log, if the host says that this is not its main thread. */
@@ -63,6 +64,7 @@ void face_answer_preset(struct face *face); /* reports the end of a load to the 
 /* clap_gui.c: main thread; a build without X11 lacks it */
 extern const clap_plugin_gui_t face_gui;
 extern const clap_plugin_timer_support_t face_timer;
+extern const struct more_posix_fd face_posix_fd;
 void face_close_gui(struct face *face);
 void face_answer_window(struct face *face); /* a mask is loaded */
 

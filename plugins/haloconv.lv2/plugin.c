@@ -140,10 +140,10 @@ static void play(struct plugin *p, uint32_t from, uint32_t to)
     float *out[MAX_CHANNELS];
     for (int ch = 0; ch < p->variant->n_in; ch++) in[ch] = p->in[ch] + from;
     for (int ch = 0; ch < p->variant->n_out; ch++) out[ch] = p->out[ch] + from;
-    core_process(p->core, in, out, (int)(to - from));
+    core_process(p->core, in, out, (int)(to - from), NULL);
 }
 
-/* Convolves the block in segments, and applies each message at its frame. */
+/* Convolves the block in segments, and applies each request for a mask at its frame. */
 static void play_with_messages(struct plugin *p, uint32_t n_frames)
 {
     uint32_t done = 0;
@@ -154,14 +154,13 @@ static void play_with_messages(struct plugin *p, uint32_t n_frames)
             size_t length = 0;
             int side;
             enum patch patch = patch_read(&p->uris, &event->body, &side, &path, &length);
-            if (patch == PATCH_NONE) continue;
+            if (patch == PATCH_GET) p->must_notify = true;
+            if (patch != PATCH_SET) continue;
             int64_t at = event->time.frames;
             if (at > done && at <= n_frames) {
                 play(p, done, (uint32_t)at);
                 done = (uint32_t)at;
             }
-            if (patch == PATCH_GET) p->must_notify = true;
-            if (patch != PATCH_SET) continue;
             if (core_request_mask(p->core, side, path, length))
                 schedule(p, p->schedule);
             else
@@ -189,7 +188,7 @@ static void run(LV2_Handle handle, uint32_t n_frames)
     struct plugin *p = handle;
     for (int c = 0; c < N_CONTROLS; c++)
         if (p->control[c] && !(controls[c].flags & CONTROL_OUTPUT)) core_set(p->core, c, (double)*p->control[c]);
-    core_process(p->core, NULL, NULL, 0); /* the controls hold before the messages */
+    core_process(p->core, NULL, NULL, 0, NULL); /* the controls hold before the messages */
     play_with_messages(p, n_frames);
     schedule(p, p->schedule);
     notify(p, n_frames);

@@ -1,5 +1,5 @@
-/* vst3_process - a block of VST3's: it is cut at the points of the parameters' queues, and on the lines between them,
- * and buffers of 64 bits are converted in pieces.
+/* vst3_process - a block of VST3's: values change at the points of the parameters' queues, and on the lines between them;
+ * buffers of 64 bits are converted in pieces.
  */
 #include "vst3_face.h"
 
@@ -70,6 +70,22 @@ static int64_t cut(const struct line *lines, int n_lines, int64_t at, int64_t n)
     return n;
 }
 
+struct lines {
+    struct line all[N_CONTROLS];
+    int n;
+    struct core *core;
+    int64_t first; /* frame of the block where a piece begins */
+};
+
+/* For struct core_events. */
+static int apply(void *data, int frame)
+{
+    struct lines *l = data;
+    int64_t at = l->first + frame;
+    for (int i = 0; i < l->n; i++) follow(l->core, &l->all[i], at);
+    return (int)(cut(l->all, l->n, at, l->first + INT32_MAX) - l->first);
+}
+
 /* ---- samples ------------------------------------------------------------------------------------ */
 
 /* Are the channels there? */
@@ -82,7 +98,7 @@ static bool is_complete(const struct v3_audio_bus_buffers *buses, int32_t n_buse
 }
 
 /* At most PIECE frames of 64 bits. The output may be the input. */
-static void play_doubles(struct vst3 *face, const struct v3_process_data *d, int64_t at, int n)
+static void play_doubles(struct vst3 *face, const struct v3_process_data *d, int64_t at, int n, struct lines *lines)
 {
     const struct variant *v = core_variant(face->core);
     const float *from[MAX_CHANNELS];
@@ -92,48 +108,41 @@ static void play_doubles(struct vst3 *face, const struct v3_process_data *d, int
         from[ch] = face->pieces[ch];
     }
     for (int ch = 0; ch < v->n_out; ch++) to[ch] = face->pieces[v->n_in + ch];
-    core_process(face->core, from, to, n);
+    lines->first = at;
+    core_process(face->core, from, to, n, &(struct core_events){apply, lines});
     for (int ch = 0; ch < v->n_out; ch++)
         for (int i = 0; i < n; i++) d->outputs->channel_buffers_64[ch][at + i] = (double)to[ch][i];
 }
 
-static void play(struct vst3 *face, const struct v3_process_data *d, int64_t at, int64_t end)
+static void play(struct vst3 *face, const struct v3_process_data *d, struct lines *lines)
 {
-    const struct variant *v = core_variant(face->core);
-    const float *from[MAX_CHANNELS];
-    float *to[MAX_CHANNELS];
-    if (d->symbolic_sample_size == V3_SAMPLE_64) {
-        for (; at < end; at += PIECE) play_doubles(face, d, at, end - at < PIECE ? (int)(end - at) : PIECE);
-        return;
-    }
-    for (int ch = 0; ch < v->n_in; ch++) from[ch] = d->inputs->channel_buffers_32[ch] + at;
-    for (int ch = 0; ch < v->n_out; ch++) to[ch] = d->outputs->channel_buffers_32[ch] + at;
-    core_process(face->core, from, to, (int)(end - at));
+    int n = d->nframes;
+    if (d->symbolic_sample_size == V3_SAMPLE_64)
+        for (int at = 0; at < n; at += PIECE) play_doubles(face, d, at, n - at < PIECE ? n - at : PIECE, lines);
+    else
+        core_process(face->core, (const float *const *)d->inputs->channel_buffers_32, d->outputs->channel_buffers_32, n,
+                     &(struct core_events){apply, lines});
 }
 
 v3_result V3_API vst3_process(void *self, struct v3_process_data *d)
 {
     struct vst3 *face = VST3_OF(self, processor);
     const struct variant *v = core_variant(face->core);
-    struct line lines[N_CONTROLS];
+    struct lines lines = {.core = face->core};
     if (!d || !atomic_load(&face->is_active)) return V3_NOT_INITIALIZED;
     bool is_whole =
         d->nframes <= 0 ||
         ((d->symbolic_sample_size == V3_SAMPLE_32 || d->symbolic_sample_size == V3_SAMPLE_64) &&
          is_complete(d->inputs, d->num_input_buses, v->n_in) && is_complete(d->outputs, d->num_output_buses, v->n_out));
-    int64_t n = is_whole && d->nframes > 0 ? d->nframes : 0;
+    bool plays = is_whole && d->nframes > 0;
     bool was_quiet = core_is_quiet(face->core);
-    int n_lines = open_lines(face, d->input_params, lines);
+    lines.n = open_lines(face, d->input_params, lines.all);
     core_set_offline(face->core, d->process_mode == V3_OFFLINE || face->setup.process_mode == V3_OFFLINE);
-    for (int64_t at = 0, end; at < n; at = end) {
-        for (int i = 0; i < n_lines; i++) follow(face->core, &lines[i], at);
-        end = cut(lines, n_lines, at, n);
-        play(face, d, at, end);
-    }
-    for (int i = 0; i < n_lines; i++) follow(face->core, &lines[i], ENDED - 1); /* the last point holds */
+    if (plays) play(face, d, &lines);
+    for (int i = 0; i < lines.n; i++) follow(face->core, &lines.all[i], ENDED - 1); /* the last point holds */
     if (!is_whole) return V3_INVALID_ARG;
-    if (n == 0)
-        core_process(face->core, NULL, NULL, 0);
+    if (!plays)
+        core_process(face->core, NULL, NULL, 0, NULL);
     else
         d->outputs->channel_silence_bitset = was_quiet && core_is_quiet(face->core) ? UINT64_MAX >> (64 - v->n_out) : 0;
     return V3_OK;

@@ -4,6 +4,7 @@
 #include <X11/Xlib.h>
 #include <X11/Xutil.h>
 #include <math.h>
+#include <pthread.h>
 #include <pugl/stub.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,21 +20,20 @@ static Display *display_of(const struct window *w)
 
 /* ---- errors of the X server -------------------------------------------------------------------------------------- */
 
-/* Xlib has one handler of a kind in a process, and the default ones end the process. The window has its handlers in
- * place only during its own calls, for Xlib reports the errors of a connection to the thread that reads from it. */
-struct guard {
-    struct window *outer;
-    XErrorHandler handler;
-    XIOErrorHandler loss_handler;
-};
+/* Xlib has one handler of a kind in a process, and the default ones end the process. The windows' handlers are in place
+ * only during calls of a window, which several threads may make at once: the first call installs them, and the last one
+ * restores those of the host. Xlib reports the errors of a connection to the thread that reads from it. */
 static _Thread_local struct window *guarded;
-static XErrorHandler other_handler;
-static XIOErrorHandler other_loss_handler;
+static pthread_mutex_t guards = PTHREAD_MUTEX_INITIALIZER;
+static int n_guards; /* under guards */
+static _Atomic XErrorHandler other_handler;
+static _Atomic XIOErrorHandler other_loss_handler;
 
 static int note_error(Display *display, XErrorEvent *event)
 {
     struct window *w = guarded;
-    if (!w || display != display_of(w)) return other_handler ? other_handler(display, event) : 0;
+    XErrorHandler other = other_handler;
+    if (!w || display != display_of(w)) return other ? other(display, event) : 0;
     /* The window itself is gone, or never came about. Others are, for example, a source of a drop that has ended. */
     if (!w->view || event->resourceid == window_id(w)) w->is_gone = true;
     return 0;
@@ -42,7 +42,8 @@ static int note_error(Display *display, XErrorEvent *event)
 /* The connection is lost. */
 static int note_loss(Display *display)
 {
-    if (!guarded || display != display_of(guarded)) return other_loss_handler ? other_loss_handler(display) : 0;
+    XIOErrorHandler other = other_loss_handler;
+    if (!guarded || display != display_of(guarded)) return other ? other(display) : 0;
     guarded->is_gone = true;
     return 0;
 }
@@ -53,20 +54,29 @@ static void go_on(Display *display, void *data)
     (void)display, (void)data;
 }
 
-static struct guard guard(struct window *w)
+/* Returns the window of the call that this call is inside of, for unguard. */
+static struct window *guard(struct window *w)
 {
-    struct guard g = {guarded, XSetErrorHandler(note_error), XSetIOErrorHandler(note_loss)};
+    struct window *outer = guarded;
     guarded = w;
-    if (g.handler != note_error) other_handler = g.handler;
-    if (g.loss_handler != note_loss) other_loss_handler = g.loss_handler;
-    return g;
+    pthread_mutex_lock(&guards);
+    if (n_guards++ == 0) {
+        other_handler = XSetErrorHandler(note_error);
+        other_loss_handler = XSetIOErrorHandler(note_loss);
+    }
+    pthread_mutex_unlock(&guards);
+    return outer;
 }
 
-static void unguard(struct guard g)
+static void unguard(struct window *outer)
 {
-    guarded = g.outer;
-    XSetErrorHandler(g.handler);
-    XSetIOErrorHandler(g.loss_handler);
+    guarded = outer;
+    pthread_mutex_lock(&guards);
+    if (--n_guards == 0) {
+        XSetErrorHandler(other_handler);
+        XSetIOErrorHandler(other_loss_handler);
+    }
+    pthread_mutex_unlock(&guards);
 }
 
 /* ---- what has changed -------------------------------------------------------------------------------------------- */
@@ -269,21 +279,23 @@ static void take_drop(struct window *w, XEvent *event)
     }
 }
 
-/* pugl calls it instead of XNextEvent (window.mk), and ignores the events that are handled here. */
+/* pugl calls it instead of XNextEvent (window.mk), and ignores the events that are handled here. A SelectionNotify it would
+ * read without a check, and any client can send one: pugl does not know the window that it gets instead. */
 int window_next_event(Display *display, XEvent *event)
 {
     const int result = XNextEvent(display, event);
     if (event->type == DestroyNotify && event->xdestroywindow.window == window_id(guarded)) guarded->is_gone = true;
     if (!guarded->is_gone) take_drop(guarded, event);
+    if (event->type == SelectionNotify) event->xany.window = None;
     return result;
 }
 
 enum window_result window_idle(struct window *w)
 {
-    struct guard g = guard(w);
+    struct window *outer = guard(w);
     if (!w->is_gone) puglUpdate(w->world, 0);
     if (!w->is_gone) XFlush(display_of(w));
-    unguard(g);
+    unguard(outer);
     return w->is_gone ? WINDOW_GONE : w->is_closed ? WINDOW_CLOSED : WINDOW_OPEN;
 }
 
@@ -352,9 +364,9 @@ struct window *window_open(const struct window_model *model, const struct window
         return NULL;
     }
     puglSetClassName(w->world, "haloconv");
-    struct guard g = guard(w);
+    struct window *outer = guard(w);
     const bool is_open = (w->responses = responses_open(model->has_banks)) && open_view(w, config);
-    unguard(g);
+    unguard(outer);
     if (!is_open) {
         if (w->is_gone)
             (void)snprintf(why, cap, "the host's window 0x%llx does not exist; close the window and open it again",
@@ -374,43 +386,59 @@ struct window *window_open(const struct window_model *model, const struct window
 void window_close(struct window *w)
 {
     if (!w) return;
-    struct guard g = guard(w);
+    struct window *outer = guard(w);
     input_release(w);
     browser_close(w);
     drop_close(w->drop);
     if (w->view) puglFreeView(w->view);
     w->view = NULL;
     puglFreeWorld(w->world);
-    unguard(g);
+    unguard(outer);
     free(w);
 }
 
 void window_resize(struct window *w, int width, int height)
 {
-    struct guard g = guard(w);
+    struct window *outer = guard(w);
     if (!w->is_gone && width > 0 && height > 0) puglSetSize(w->view, (unsigned)width, (unsigned)height);
     XFlush(display_of(w));
-    unguard(g);
+    unguard(outer);
 }
 
 void window_set_scale(struct window *w, double scale)
 {
-    struct guard g = guard(w);
+    struct window *outer = guard(w);
     if (!w->is_gone && scale > 0) {
         w->scale = layout_scale(scale);
         set_smallest_size(w);
         layout_make(w);
         window_changed(w, N_PARTS);
     }
-    unguard(g);
+    unguard(outer);
 }
 
 void window_show(struct window *w, bool is_visible)
 {
-    struct guard g = guard(w);
+    struct window *outer = guard(w);
     if (!w->is_gone) (void)(is_visible ? puglShow(w->view) : puglHide(w->view));
     XFlush(display_of(w));
-    unguard(g);
+    unguard(outer);
+}
+
+void window_set_title(struct window *w, const char *title)
+{
+    struct window *outer = guard(w);
+    if (!w->is_gone) puglSetWindowTitle(w->view, title);
+    XFlush(display_of(w));
+    unguard(outer);
+}
+
+void window_set_transient(struct window *w, uintptr_t owner)
+{
+    struct window *outer = guard(w);
+    if (!w->is_gone) puglSetTransientParent(w->view, owner);
+    XFlush(display_of(w));
+    unguard(outer);
 }
 
 uintptr_t window_id(const struct window *w)

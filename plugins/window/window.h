@@ -112,6 +112,8 @@ enum window_result window_idle(struct window *window);
 void window_resize(struct window *window, int width, int height);
 void window_set_scale(struct window *window, double scale);  /* keeps the size */
 void window_show(struct window *window, bool is_visible);
+void window_set_title(struct window *window, const char *title);   /* at first the model's; UTF-8 */
+void window_set_transient(struct window *window, uintptr_t owner);  /* X11 window that it stays above */
 uintptr_t window_id(const struct window *window);            /* X11 window   */
 int window_descriptor(const struct window *window);          /* of the connection: readable if events wait */
 

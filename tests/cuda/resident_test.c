@@ -529,6 +529,11 @@ static void from_a_slow_clock_the_standby_engine_takes_over_and_gives_back(const
     fault_run(backend, "slow live");
 }
 
+static void changes_of_knobs_at_every_frame_make_no_block_late(const char *backend)
+{
+    fault_run(backend, "slow changes");
+}
+
 static void a_standby_engine_replaces_a_device_that_hangs(const char *backend)
 {
     fault_run(backend, "hangs standby");
@@ -779,6 +784,43 @@ static void slow_live(void)
     free(is_late);
 }
 
+/* A call has half of a second, and a device with this clock needs some milliseconds. For each of 256 pieces of a call it
+ * would have 2 ms. */
+static void slow_changes(void)
+{
+    enum { CALL = 256, RATE = 250, CALLS = 50 };
+    static float x[CALL], y[CALL];
+    const float *in = x;
+    float *out = y;
+    hc_live_knob_change changes[CALL];
+    hc_live_change change = {.size = sizeof change, .mask = mask_path};
+    hc_live_stats stats = {.size = sizeof stats};
+    hc_live *live;
+    hc_live_config c;
+    char why[256] = "";
+    FILE *file = fopen(mask_path, "w");
+    check(file && fputs("1\n0.5\n", file) >= 0 && fclose(file) == 0, "%s", mask_path);
+    hc_live_config_init(&c);
+    c.n_in = c.n_out = 1;
+    c.rate = RATE;
+    c.block = CALL;
+    c.backend = "cuda:resident";
+    c.standby_share = -1;
+    check(hc_live_open(&c, &live, why, sizeof why) == HC_OK, "%s", why);
+    check(hc_live_request(live, &change) == HC_OK && hc_live_work(live) == HC_OK, "no mask");
+    for (int i = 0; i < CALLS; i++) {
+        for (int k = 0; k < CALL; k++) changes[k] = (hc_live_knob_change){k, HC_GAIN, (float)((i + k) % 7)};
+        fault_set(i < 10 ? NULL : "slow 10");
+        check(hc_live_process_changes(live, &in, &out, CALL, changes, CALL) == HC_OK, "call %d is late", i);
+        pause_us(1000);
+    }
+    hc_live_get_stats(live, &stats);
+    check(stats.late == 0 && stats.state == HC_LIVE_OK && !hc_live_has_work(live), "%d late blocks, state %d",
+          (int)stats.late, stats.state);
+    fault_set(NULL);
+    check(hc_live_close(live) == HC_OK, "hc_live_close");
+}
+
 struct setup_call {
     hc_engine *engine; /* that makes a mask; NULL: an engine is opened */
     const char *backend;
@@ -925,6 +967,7 @@ static int child_main(const char *argument)
     if (strcmp(argument, "stuck ends") == 0) stuck(false);
     if (strcmp(argument, "slow") == 0) slow();
     if (strcmp(argument, "slow live") == 0) slow_live();
+    if (strcmp(argument, "slow changes") == 0) slow_changes();
     if (strcmp(argument, "slow others") == 0) slow_others();
     return 0;
 }
@@ -951,6 +994,7 @@ int main(int argc, char **argv)
         TEST(a_program_may_end_with_a_lost_device, ONCE_A_DEVICE),
         TEST(a_slow_clock_loses_no_input, ONCE_A_DEVICE),
         TEST(from_a_slow_clock_the_standby_engine_takes_over_and_gives_back, ONCE_A_DEVICE),
+        TEST(changes_of_knobs_at_every_frame_make_no_block_late, ONCE_A_DEVICE),
         TEST(a_standby_engine_replaces_a_device_that_hangs, ONCE_A_DEVICE),
         TEST(no_call_waits_for_ever_for_a_device_that_hangs, ONCE_A_DEVICE),
         TEST(a_close_ends_though_no_call_of_the_driver_returns, ONCE_A_DEVICE),

@@ -451,6 +451,13 @@ static int makes(hc_route route, int n)
     X(1, hc_live_mask(core(), NULL, 0) == strlen(folder) + strlen("/two.txt"))                                         \
     X(0, hc_live_mask(core(), why, 1) == 0 || why[0])                                                                  \
     X(1, reaches(0, 0) && reaches(1, 1) && !reaches(0, 1) && !reaches(1, 0))                                           \
+    X(HC_OK, hc_live_process_changes(core(), in, out, BLOCK, NULL, 0))                                                 \
+    X(HC_OK, hc_live_process_changes(core(), in, out, BLOCK, (hc_live_knob_change[]){{INT_MIN, -1, 1}}, 1))            \
+    X(HC_OK, hc_live_process_changes(core(), in, out, 0, (hc_live_knob_change[]){{9, HC_N_KNOBS, NAN}}, 1))            \
+    X(HC_EINVAL, hc_live_process_changes(core(), in, out, BLOCK, NULL, 1))                                             \
+    X(HC_EINVAL, hc_live_process_changes(core(), in, out, BLOCK, (hc_live_knob_change[]){{0, 0, 1}}, -1))              \
+    X(HC_EINVAL, hc_live_process_changes(NULL, in, out, BLOCK, NULL, 0))                                               \
+    X(HC_OK, (hc_live_forget(core()), hc_live_forget(NULL), hc_live_process(core(), in, out, BLOCK)))                  \
     X(HC_OK, (hc_live_reset(core()), hc_live_reset(NULL), hc_live_process(live, in, out, BLOCK)))                      \
     X(0, (hc_live_take_peaks(core(), NULL, NULL), hc_live_take_peaks(NULL, NULL, NULL), 0))                            \
     X(0, (hc_live_get_stats(core(), NULL), hc_live_get_times(live, NULL), hc_live_get_info(live, NULL), 0))            \

@@ -93,7 +93,7 @@ static void set_bypass(bool on)
 
 static void reset(void)
 {
-    hc_live_reset(live);
+    hc_live_forget(live);
 }
 
 static struct live_counts counts(void)

@@ -398,6 +398,50 @@ static void knobs_before_the_first_block_jump(const char *backend)
     hc_live_close(live);
 }
 
+enum when { FORGET_WHILE_IT_PLAYS, FORGET_A_NEW_ENGINE, FORGET_A_FADE, FORGET_A_READY_MASK, N_WHEN };
+
+/* Plays noise, forgets it, and then sounds like a session that has just begun. */
+static void forgotten_input_is_not_heard(const char *backend)
+{
+    static float x[BLOCK], y[2 * BLOCK], want[2 * BLOCK];
+    char paths[2][4096], text[16000] = "";
+    struct random r = random_seeded(4);
+    snprintf(paths[0], sizeof paths[0], "%s", mask_file("short.txt", "0.5\n0.25\n-0.125\n"));
+    for (int i = 0; i < 1500; i++) sprintf(text + strlen(text), "%.3f\n", (double)random_sample(&r));
+    snprintf(paths[1], sizeof paths[1], "%s", mask_file("long.txt", text));
+    for (enum when when = 0; when < N_WHEN; when++) {
+        hc_live *live = open_live(NULL), *fresh = open_live(NULL);
+        hc_live_stats stats = {.size = sizeof stats};
+        hc_live_change change = {.size = sizeof change, .mask = paths[1]};
+        load(live, paths[0]);
+        load(fresh, paths[when != FORGET_WHILE_IT_PLAYS]);
+        hc_live_set_freewheel(live, 1); /* it waits for the engine of a ready mask */
+        if (when == FORGET_A_READY_MASK) hc_live_keep(live, (const char *[]){paths[0], paths[1]}, 2);
+        for (int i = 0; i < 200 || (when == FORGET_A_READY_MASK && stats.ready < 2); i++) {
+            for (int k = 0; k < BLOCK; k++) x[k] = random_sample(&r);
+            if (when == FORGET_A_FADE && i == 198) hc_live_request(live, &change);
+            if (hc_live_has_work(live)) hc_live_work(live);
+            play(live, x, y);
+            hc_live_get_stats(live, &stats);
+            check(i < 10000, "the mask does not become ready");
+            if (i >= 200) pause_us(500);
+        }
+        check(when != FORGET_A_FADE || stats.changing, "the fade has ended");
+        if (when == FORGET_A_NEW_ENGINE || when == FORGET_A_READY_MASK) hc_live_request(live, &change);
+        if (when == FORGET_A_NEW_ENGINE) hc_live_work(live);
+        hc_live_forget(live);
+        for (int i = 0; i < 100; i++) {
+            for (int k = 0; k < BLOCK; k++) x[k] = random_sample(&r);
+            play(live, x, y);
+            play(fresh, x, want);
+            for (int k = 0; k < 2 * BLOCK; k++)
+                check(fabsf(y[k] - want[k]) < 1e-4f, "case %d, block %d, sample %d: %g, want %g", when, i, k,
+                      (double)y[k], (double)want[k]);
+        }
+        hc_live_close(live), hc_live_close(fresh);
+    }
+}
+
 /* Counts how often the file is opened while a session begins. */
 static void the_first_mask_is_read_once(const char *backend)
 {
@@ -490,6 +534,7 @@ int main(void)
         TEST(half_a_day_of_quiet_does_not_turn_the_output_down, false),
         TEST(the_slowest_rate_and_the_longest_fade_play, false),
         TEST(knobs_before_the_first_block_jump, false),
+        TEST(forgotten_input_is_not_heard, false),
         TEST(the_first_mask_is_read_once, false),
         TEST(a_path_may_be_long, false),
         TEST(a_new_rate_loads_the_mask_of_that_rate, false),

@@ -24,11 +24,13 @@ struct shown {
     struct window layout;
 };
 
-static struct shown *open_gui(const char *variant)
+/* has_fds: the host has posix-fd-support and no timer-support. */
+static struct shown *open_gui_in(const char *variant, bool has_fds)
 {
     struct shown *h = must_alloc(1, sizeof *h);
     uint32_t width = 0, height = 0;
     h->s = clap_open(variant, true);
+    h->s->has_fds = h->s->lacks_timer = has_fds;
     h->gui = h->s->plugin->get_extension(h->s->plugin, CLAP_EXT_GUI);
     check(h->gui && h->gui->create(h->s->plugin, CLAP_WINDOW_API_X11, false), "no window: %s", clap_log(h->s));
     check(h->gui->set_scale(h->s->plugin, 1) && h->gui->get_size(h->s->plugin, &width, &height), "no size");
@@ -44,6 +46,11 @@ static struct shown *open_gui(const char *variant)
     h->layout.width = (int)width, h->layout.height = (int)height, h->layout.scale = 1;
     layout_make(&h->layout);
     return h;
+}
+
+static struct shown *open_gui(const char *variant)
+{
+    return open_gui_in(variant, false);
 }
 
 static void close_gui(struct shown *h)
@@ -255,7 +262,7 @@ static void opened_and_closed_20_times_it_leaves_nothing(const char *backend)
 {
     int files = 0, threads = 0;
     for (int i = 0; i < 21; i++) {
-        struct shown *h = open_gui(variants[i % N_VARIANTS].symbol);
+        struct shown *h = open_gui_in(variants[i % N_VARIANTS].symbol, i % 2);
         check(!h->gui->create(h->s->plugin, CLAP_WINDOW_API_X11, false), "a second window");
         if (i % 3 == 0) settle(h);
         if (i % 3 == 1) { /* the frame goes first */
@@ -266,6 +273,7 @@ static void opened_and_closed_20_times_it_leaves_nothing(const char *backend)
         if (i % 3 < 2) { /* else the plugin goes with its window */
             h->gui->destroy(h->s->plugin);
             check(!h->gui->show(h->s->plugin) && h->s->n_closed == (i % 3 == 1), "the window is still there");
+            check(clap_n_fds(h->s) == 0 && (i % 3 == 0 || h->s->was_destroyed), "descriptors are left");
         }
         close_gui(h);
         if (i == 0) files = count_of("/proc/self/fd"), threads = count_of("/proc/self/task");
@@ -295,14 +303,86 @@ static void sizes_are_those_of_the_window(const char *backend)
     close_gui(h);
 }
 
+static void with_descriptors_it_needs_no_timer(const char *backend)
+{
+    struct shown *h = open_gui_in("stereo", true);
+    check(clap_n_fds(h->s) == 2, "%d descriptors", clap_n_fds(h->s));
+    point(h, h->layout.part[part_of(h, WET)], 0, 0);
+    press(h, 5, true), press(h, 5, false);
+    until(h, (void)0, value_of(h, WET) < -0.4, "a notch sets %g dB", value_of(h, WET));
+    settle(h);
+    const int before = h->s->n_on_fd;
+    settle(h);
+    check(h->s->n_on_fd > before, "the meters stand still");
+    check(h->gui->hide(h->s->plugin), "hide");
+    settle(h);
+    const int hidden = h->s->n_on_fd;
+    settle(h);
+    check(h->s->n_on_fd == hidden, "hidden, it runs %d times", h->s->n_on_fd - hidden);
+    check(h->gui->show(h->s->plugin), "show");
+    settle(h);
+    check(h->s->n_on_fd > hidden, "shown again, it does not run");
+    close_gui(h);
+}
+
+/* Returns the window of the desktop with this name, 0: there is none. */
+static Window window_named(Display *display, const char *name)
+{
+    Window root, parent, *all = NULL, found = 0;
+    unsigned n = 0;
+    XQueryTree(display, DefaultRootWindow(display), &root, &parent, &all, &n);
+    for (unsigned i = 0; i < n; i++) {
+        char *is = NULL;
+        if (XFetchName(display, all[i], &is) && strcmp(is, name) == 0) found = all[i];
+        if (is) XFree(is);
+    }
+    if (all) XFree(all);
+    return found;
+}
+
+static void a_floating_window_has_a_title_and_an_owner_and_comes_again(const char *backend)
+{
+    struct shown *h = must_alloc(1, sizeof *h);
+    Window owner = 0;
+    h->display = XOpenDisplay(NULL);
+    h->frame = XCreateSimpleWindow(h->display, DefaultRootWindow(h->display), 0, 0, 9, 9, 0, 0, 0);
+    XSync(h->display, False);
+    const clap_window_t frame = {CLAP_WINDOW_API_X11, {.x11 = h->frame}};
+    h->s = clap_open("stereo", true);
+    const clap_plugin_t *plugin = h->s->plugin;
+    h->gui = plugin->get_extension(plugin, CLAP_EXT_GUI);
+    check(h->gui->is_api_supported(plugin, CLAP_WINDOW_API_X11, true), "it does not float");
+    check(h->gui->create(plugin, NULL, true) && !h->gui->set_parent(plugin, &frame), "create, or a parent");
+    check(h->gui->set_transient(plugin, &frame), "set_transient");
+    h->gui->suggest_title(plugin, "Track 1");
+    for (int i = 0; i < 2; i++) {
+        check(!window_named(h->display, "Track 1"), "the window is there before show");
+        check(h->gui->show(plugin), "show: %s", clap_log(h->s));
+        settle(h);
+        const Window window = window_named(h->display, "Track 1");
+        check(window && XGetTransientForHint(h->display, window, &owner) && owner == h->frame, "owner %lx", owner);
+        h->gui->suggest_title(plugin, "Track 2");
+        settle(h);
+        check(window_named(h->display, "Track 2") == window, "the title stays");
+        h->gui->suggest_title(plugin, "Track 1");
+        XEvent close = {.xclient = {.type = ClientMessage,
+                                    .window = window,
+                                    .message_type = XInternAtom(h->display, "WM_PROTOCOLS", False),
+                                    .format = 32,
+                                    .data.l = {(long)XInternAtom(h->display, "WM_DELETE_WINDOW", False)}}};
+        XSendEvent(h->display, window, False, NoEventMask, &close);
+        until(h, (void)0, h->s->n_closed == i + 1, "the host does not hear that the user closes the window");
+        check(!h->s->was_destroyed, "the host would have to destroy it");
+    }
+    close_gui(h);
+}
+
 static void without_a_timer_or_a_display_there_is_a_plugin_without_window(const char *backend)
 {
     struct clap_session *s = clap_open("stereo", false);
     const clap_plugin_gui_t *gui = s->plugin->get_extension(s->plugin, CLAP_EXT_GUI);
     check(!gui->create(s->plugin, CLAP_WINDOW_API_X11, false), "a window without a timer");
-    check(!gui->is_api_supported(s->plugin, CLAP_WINDOW_API_X11, true) &&
-              !gui->is_api_supported(s->plugin, CLAP_WINDOW_API_WAYLAND, false),
-          "a floating window, or Wayland");
+    check(!gui->is_api_supported(s->plugin, CLAP_WINDOW_API_WAYLAND, false), "Wayland");
     clap_close(s);
     char *display = strdup(getenv("DISPLAY"));
     unsetenv("DISPLAY");
@@ -318,11 +398,13 @@ static void without_a_timer_or_a_display_there_is_a_plugin_without_window(const 
     free(display);
 }
 
-static int n_lines; /* of the log of a core without a host */
+static int n_lines, n_loading; /* lines of the log of a core without a host; those that came while it loaded */
+static struct core *loading;
 
 static void count_line(void *data, int level, const char *text)
 {
     n_lines++;
+    n_loading += loading && core_is_loading(loading);
 }
 
 /* A core without a host, with a worker that is core_work. */
@@ -359,6 +441,26 @@ static void a_load_that_ends_late_leaves_the_mask_of_the_state(const char *backe
     core_free(core);
 }
 
+static void it_is_loading_until_the_load_has_ended(const char *backend)
+{
+    char folder[CORE_PATH_BYTES], path[CORE_PATH_BYTES], why[CORE_STATUS_BYTES];
+    struct core *core = open_core(CORE_HOST_WORKER, folder);
+    core_activate(core);
+    check(!core_is_loading(core), "nothing is loaded");
+    core_shipped_path(core, "room.wav", path);
+    const uint64_t loads = core_choose_mask(core, path), fails = core_choose_mask(core, "/nonexistent.wav");
+    check(core_is_loading(core) && core_answer(core, fails, why) == CORE_PENDING, "it is not loading before core_work");
+    loading = core;
+    n_lines = n_loading = 0;
+    core_work(core);
+    loading = NULL;
+    check(n_lines > 0 && n_loading == n_lines, "%d of %d lines came while it was loading", n_loading, n_lines);
+    check(!core_is_loading(core), "it is loading after core_work");
+    check(core_answer(core, loads, why) == CORE_REPLACED && !why[0], "the first request has an answer");
+    check(core_answer(core, fails, why) == CORE_FAILED && strstr(why, "nonexistent"), "the answer is: %s", why);
+    core_free(core);
+}
+
 static void a_state_and_a_backend_come_later_without_a_worker(const char *backend)
 {
     char folder[CORE_PATH_BYTES], state[CORE_PATH_BYTES], playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
@@ -389,11 +491,11 @@ static void peaks_are_the_largest_since_the_last_question(const char *backend)
     core_get_meters(core, &meters);
     check(meters.in_peak == 0 && meters.out_peak == 0, "a peak before the first block");
     x[0][0] = INFINITY; /* it counts as 0 */
-    core_process(core, (const float *const *)io, io, BLOCK);
+    core_process(core, (const float *const *)io, io, BLOCK, NULL);
     for (int i = 0; i < 3; i++) {
         memset(x, 0, sizeof x);
         x[1][40] = i == 1 ? -0.75f : 0.25f;
-        core_process(core, (const float *const *)io, io, BLOCK); /* in place */
+        core_process(core, (const float *const *)io, io, BLOCK, NULL); /* in place */
     }
     core_get_meters(core, &meters);
     check(meters.in_peak == 0.75f && fabsf(meters.out_peak - 0.75f) < 1e-6f, "peaks %g, %g", (double)meters.in_peak,
@@ -420,8 +522,11 @@ int main(void)
         TEST(the_buttons_choose_the_side_that_is_loaded, 0),
         TEST(opened_and_closed_20_times_it_leaves_nothing, 0),
         TEST(sizes_are_those_of_the_window, 0),
+        TEST(with_descriptors_it_needs_no_timer, 0),
+        TEST(a_floating_window_has_a_title_and_an_owner_and_comes_again, 0),
         TEST(without_a_timer_or_a_display_there_is_a_plugin_without_window, 0),
         TEST(a_load_that_ends_late_leaves_the_mask_of_the_state, 0),
+        TEST(it_is_loading_until_the_load_has_ended, 0),
         TEST(a_state_and_a_backend_come_later_without_a_worker, 0),
         TEST(peaks_are_the_largest_since_the_last_question, 0),
     };

@@ -5,13 +5,14 @@
 #include <clap/ext/thread-check.h>
 #include <clap/ext/timer-support.h>
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_EVENTS = 1024, LOG_BYTES = 1 << 16 };
+enum { MAX_FDS = 4, MAX_EVENTS = 1024, LOG_BYTES = 1 << 16 };
 
 struct full {
     struct clap_session session;
@@ -25,6 +26,8 @@ struct full {
     bool events_sent;
     atomic_bool wants_callback;
     bool is_trapped, is_offline, has_timer, ends;
+    struct pollfd fds[MAX_FDS];
+    int n_fds;
     const char *caught;
     pthread_mutex_t log_lock;
     char text[LOG_BYTES], shown[LOG_BYTES];
@@ -58,6 +61,11 @@ static void CLAP_ABI log_line(const clap_host_t *host, int32_t severity, const c
     size_t used = strlen(f->text);
     snprintf(f->text + used, sizeof f->text - used, "%s: %s\n", kind, text);
     pthread_mutex_unlock(&f->log_lock);
+    const double until = now_s() + 10; /* a test that fails does not end the hold */
+    while (atomic_fetch_sub(&f->session.n_logs, 1) <= 0 && now_s() < until) {
+        atomic_fetch_add(&f->session.n_logs, 1);
+        pause_us(200);
+    }
 }
 
 static void CLAP_ABI rescan(const clap_host_t *host, clap_param_rescan_flags flags)
@@ -115,10 +123,35 @@ static bool CLAP_ABI unregister_timer(const clap_host_t *host, clap_id id)
     return true;
 }
 
+static int find_fd(const struct full *f, int fd)
+{
+    int i = 0;
+    while (i < f->n_fds && f->fds[i].fd != fd) i++;
+    return i;
+}
+
+static bool CLAP_ABI register_fd(const clap_host_t *host, int fd, uint32_t flags)
+{
+    struct full *f = full_of(host);
+    check(role == MAIN && flags == MORE_FD_READ && find_fd(f, fd) == f->n_fds && f->n_fds < MAX_FDS,
+          "register_fd(%d): role %d, flags %u", fd, role, flags);
+    f->fds[f->n_fds++] = (struct pollfd){.fd = fd, .events = POLLIN};
+    return true;
+}
+
+static bool CLAP_ABI unregister_fd(const clap_host_t *host, int fd)
+{
+    struct full *f = full_of(host);
+    const int i = find_fd(f, fd);
+    check(role == MAIN && i < f->n_fds, "unregister_fd(%d): role %d", fd, role);
+    f->fds[i] = f->fds[--f->n_fds];
+    return true;
+}
+
 static void CLAP_ABI closed(const clap_host_t *host, bool was_destroyed)
 {
-    check(was_destroyed, "gui.closed: the window is destroyed");
     full_of(host)->session.n_closed++;
+    full_of(host)->session.was_destroyed = was_destroyed;
 }
 
 static const void *CLAP_ABI get_extension(const clap_host_t *host, const char *id)
@@ -127,6 +160,7 @@ static const void *CLAP_ABI get_extension(const clap_host_t *host, const char *i
     static const clap_host_params_t params = {.rescan = rescan, .request_flush = request_flush};
     static const clap_host_state_t state = {mark_dirty};
     static const clap_host_timer_support_t timers = {register_timer, unregister_timer};
+    static const struct more_host_posix_fd fds = {.register_fd = register_fd, .unregister_fd = unregister_fd};
     static const clap_host_gui_t gui = {.closed = closed};
     static const struct more_host_log log = {log_line};
     static const struct more_host_tail tail = {tail_changed};
@@ -134,7 +168,8 @@ static const void *CLAP_ABI get_extension(const clap_host_t *host, const char *i
     if (strcmp(id, CLAP_EXT_THREAD_CHECK) == 0) return &threads;
     if (strcmp(id, CLAP_EXT_PARAMS) == 0) return &params;
     if (strcmp(id, CLAP_EXT_STATE) == 0) return &state;
-    if (strcmp(id, CLAP_EXT_TIMER_SUPPORT) == 0) return &timers;
+    if (strcmp(id, CLAP_EXT_TIMER_SUPPORT) == 0) return full_of(host)->session.lacks_timer ? NULL : &timers;
+    if (strcmp(id, MORE_POSIX_FD) == 0) return full_of(host)->session.has_fds ? &fds : NULL;
     if (strcmp(id, CLAP_EXT_GUI) == 0) return &gui;
     if (strcmp(id, MORE_LOG) == 0) return &log;
     if (strcmp(id, MORE_TAIL) == 0) return &tail;
@@ -191,6 +226,7 @@ struct clap_session *clap_open(const char *variant, bool has_extensions)
     struct full *f = must_alloc(1, sizeof *f);
     struct clap_session *s = &f->session;
     char id[64];
+    atomic_init(&s->n_logs, MAX_LOGS);
     snprintf(id, sizeof id, "haloconv.%s", variant);
     f->host = (clap_host_t){
         CLAP_VERSION_INIT, f,       "haloconv's tests", "", "", "1", has_extensions ? get_extension : no_extension,
@@ -246,8 +282,12 @@ void clap_set_offline(struct clap_session *s, bool is_offline)
 
 void clap_reset(struct clap_session *s)
 {
+    struct full *f = (struct full *)s;
     role = AUDIO;
+    if (f->is_trapped) trap_arm();
     s->plugin->reset(s->plugin);
+    const char *caught = f->is_trapped ? trap_disarm() : NULL;
+    if (caught && !f->caught) f->caught = caught;
     role = MAIN;
 }
 
@@ -316,7 +356,7 @@ const clap_input_events_t *clap_events(struct clap_session *s)
 static bool CLAP_ABI try_push(const clap_output_events_t *list, const clap_event_header_t *event)
 {
     struct full *f = list->ctx;
-    check(f->has_timer, "without a window the plugin sent event %d", event->type);
+    check(f->has_timer || f->n_fds > 0, "without a window the plugin sent event %d", event->type);
     const bool is_value = event->type == CLAP_EVENT_PARAM_VALUE;
     if (f->session.n_refused > 0) return f->session.n_refused--, false;
     const clap_event_param_value_t *value = (const clap_event_param_value_t *)(const void *)event;
@@ -338,7 +378,23 @@ void clap_flush(struct clap_session *s)
 void clap_tick(struct clap_session *s)
 {
     const clap_plugin_timer_support_t *timer = s->plugin->get_extension(s->plugin, CLAP_EXT_TIMER_SUPPORT);
-    if (((struct full *)s)->has_timer) timer->on_timer(s->plugin, TIMER);
+    struct full *f = (struct full *)s;
+    if (f->has_timer) timer->on_timer(s->plugin, TIMER);
+    const struct more_posix_fd *posix_fd = s->plugin->get_extension(s->plugin, MORE_POSIX_FD);
+    struct pollfd fds[MAX_FDS];
+    const int n = f->n_fds;
+    memcpy(fds, f->fds, sizeof fds);
+    if (n == 0 || poll(fds, (nfds_t)n, 0) <= 0) return;
+    for (int i = 0; i < n; i++)
+        if (fds[i].revents && find_fd(f, fds[i].fd) < f->n_fds) {
+            posix_fd->on_fd(s->plugin, fds[i].fd, MORE_FD_READ);
+            s->n_on_fd++;
+        }
+}
+
+int clap_n_fds(const struct clap_session *s)
+{
+    return ((const struct full *)s)->n_fds;
 }
 
 clap_process_status clap_process_block(struct clap_session *s, const clap_process_t *process)

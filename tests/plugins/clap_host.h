@@ -14,6 +14,9 @@
 #include <clap/ext/params.h>
 #include <clap/ext/state.h>
 #include <clap/plugin-factory.h>
+#include <stdatomic.h>
+
+enum { MAX_LOGS = 1 << 30 };
 
 struct clap_session {
     const clap_plugin_t *plugin;
@@ -27,8 +30,12 @@ struct clap_session {
     int n_rescans, n_loaded, n_errors; /* calls of the host's params.rescan, preset_load.loaded and on_error    */
     char error[1024];        /* text of the last on_error                                                        */
     int n_flush_requests, n_dirty, n_closed; /* calls of params.request_flush, state.mark_dirty, gui.closed      */
+    bool was_destroyed;      /* of the last gui.closed                                                           */
     struct clap_sent { uint16_t type; clap_id id; double value; } sent[64]; /* events that came out              */
     int n_sent, n_refused;   /* events so far; how many of the next ones find a full list                        */
+    int n_on_fd;             /* calls of the plugin's on_fd                                                      */
+    bool has_fds, lacks_timer; /* before the window: the host has posix-fd-support; it has no timer-support      */
+    atomic_int n_logs;       /* how many calls of the host's log return before it is raised; at first all        */
 };
 
 /* $CLAP_PLUGIN in $BUILD, "haloconv.clap" unless it is set before the first call. Ends the test on failure. */
@@ -57,7 +64,8 @@ clap_process_status clap_process_block(struct clap_session *s, const clap_proces
 
 /* Calls on_main_thread until n presets were loaded or refused, since the beginning. */
 void clap_await_presets(struct clap_session *s, int n);
-void clap_tick(struct clap_session *s);            /* the timer of the window, if there is one                  */
+void clap_tick(struct clap_session *s);            /* timer and descriptors of the window, if they are there     */
+int clap_n_fds(const struct clap_session *s);      /* registered descriptors                                     */
 void clap_flush(struct clap_session *s);           /* params.flush, while inactive                              */
 void clap_idle(struct clap_session *s);            /* on_main_thread, if the plugin asked for it                 */
 

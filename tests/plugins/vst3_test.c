@@ -254,10 +254,11 @@ static void stopping_forgets_and_another_mask_plays(const char *backend)
 static void check_same(const struct take *a, const struct take *b, double share)
 {
     double most = 0, off = 0;
-    for (int i = 0; i < a->n; i++) {
-        most = fmax(most, fabs((double)b->out[0][i]));
-        off = fmax(off, fabs((double)a->out[0][i] - (double)b->out[0][i]));
-    }
+    for (int ch = 0; ch < 2; ch++)
+        for (int i = 0; i < a->n; i++) {
+            most = fmax(most, fabs((double)b->out[ch][i]));
+            off = fmax(off, fabs((double)a->out[ch][i] - (double)b->out[ch][i]));
+        }
     check(a->n == b->n && off <= share * most, "off by %g of %g", off, most);
 }
 
@@ -278,7 +279,6 @@ static void steps_are_at_their_frame(const char *backend)
     vst3_point(two.s, ENABLED, 1, 0);
     take_play(&two, N - 3001);
     check_same(&one, &two, 1e-6);
-    for (int i = 0; i < AT; i++) check(one.out[1][i] == two.out[1][i], "frame %d", i);
     take_close(&one), take_close(&two);
 }
 

@@ -13,6 +13,8 @@
 #include <fcntl.h>
 #include <fontconfig/fontconfig.h>
 #include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -449,6 +451,53 @@ static void errors_of_the_host_reach_the_host(const char *backend)
     XMapWindow(h.display, 0x7fffffff);
     XSync(h.display, False);
     check(n_host_errors == 1, "the host gets %d errors of 1", n_host_errors);
+    host_close(&h);
+    check(XSetErrorHandler(before) == host_error, "the host's handler is gone");
+}
+
+static sem_t other_is_inside, other_may_end;
+static pthread_t other_thread;
+
+static void wait_inside(void *data, struct window_state *state)
+{
+    sem_post(&other_is_inside);
+    while (sem_wait(&other_may_end) != 0) continue;
+}
+
+static void *open_other(void *data)
+{
+    struct window_model of = model;
+    char why[300];
+    of.state = wait_inside;
+    struct window *w = window_open(&of, &(struct window_config){.scale = 1}, why, sizeof why);
+    check(w, "%s", why);
+    window_close(w);
+    return NULL;
+}
+
+/* The other thread's calls begin before a call of this one, and end inside of it. */
+static void see_other_end(void *data, struct window_state *state)
+{
+    if (!other_thread) return;
+    sem_post(&other_may_end);
+    pthread_join(other_thread, NULL);
+    other_thread = 0;
+    XErrorHandler now = XSetErrorHandler(host_error);
+    XSetErrorHandler(now);
+    check(now != host_error, "an error of the window would be the host's");
+}
+
+static void windows_of_two_threads_leave_each_other_their_handlers(const char *backend)
+{
+    struct window_model of = model;
+    XErrorHandler before = XSetErrorHandler(host_error);
+    of.state = see_other_end;
+    sem_init(&other_is_inside, 0, 0);
+    sem_init(&other_may_end, 0, 0);
+    check(pthread_create(&other_thread, NULL, open_other, NULL) == 0, "no thread");
+    while (sem_wait(&other_is_inside) != 0) continue;
+    struct host h = host_open(&of, 1);
+    check(!other_thread, "the other thread has not ended");
     host_close(&h);
     check(XSetErrorHandler(before) == host_error, "the host's handler is gone");
 }
@@ -1188,6 +1237,23 @@ static void a_drag_that_leaves_is_forgotten(const char *backend)
     host_close(&h);
 }
 
+static void an_answer_that_it_did_not_ask_for_does_no_harm(const char *backend)
+{
+    struct host h = host_open(&model, 1);
+    const Atom types[] = {XA_STRING}, property = XInternAtom(h.display, "HALOCONV_TEST", False);
+    settle(&h);
+    XChangeProperty(h.display, window_id(h.w), property, XA_ATOM, 32, PropModeReplace, (const unsigned char *)types, 1);
+    XEvent note = {.xselection = {.type = SelectionNotify,
+                                  .requestor = window_id(h.w),
+                                  .selection = XA_PRIMARY,
+                                  .target = XInternAtom(h.display, "TARGETS", False),
+                                  .property = property}};
+    XSendEvent(h.display, window_id(h.w), False, NoEventMask, &note);
+    settle(&h);
+    check(window_idle(h.w) == WINDOW_OPEN && fake.n_loaded == 0, "the window has ended, or loads something");
+    host_close(&h);
+}
+
 /* Answers requests for the clipboard, for the type that is offered, until the window has a path or refuses it. */
 static void paste(struct host *h, const char *type, const char *text)
 {
@@ -1265,6 +1331,7 @@ int main(void)
         TEST(a_drag_ends_before_another_gesture_begins, 0),
         TEST(the_parent_may_be_destroyed_first, 0),
         TEST(errors_of_the_host_reach_the_host, 0),
+        TEST(windows_of_two_threads_leave_each_other_their_handlers, 0),
         TEST(a_parent_that_does_not_exist_is_an_error, 0),
         TEST(without_a_display_it_is_an_error, 0),
         TEST(the_end_of_the_x_server_ends_the_window_only, 0),
@@ -1293,6 +1360,7 @@ int main(void)
         TEST(what_plays_can_be_loaded_again_where_that_changes_something, 0),
         TEST(a_dropped_file_is_loaded, 0),
         TEST(a_drag_that_leaves_is_forgotten, 0),
+        TEST(an_answer_that_it_did_not_ask_for_does_no_harm, 0),
         TEST(a_pasted_file_is_loaded, 0),
         TEST(a_source_that_ends_in_the_middle_of_a_drop_does_no_harm, 0),
     };

@@ -113,8 +113,9 @@ bool core_work(struct core *core);
  * side that plays, or, while active, the worker. Returns true if the worker loads it. [setup] */
 bool core_restore_masks(struct core *core, const char *a, const char *b);
 
-/* Asks for a mask that a user chose for the side that plays. While active the worker loads it, and if it cannot be loaded, the present one goes
- * on; else it is restored as the mask of the session. false: as core_request_mask. [setup] */
+/* Asks for a mask that a user chose for the side that plays. While active the worker loads it, and if it cannot be
+ * loaded, the present one goes on; else it is restored as the mask of the session. false: as core_request_mask.
+ * [setup] */
 bool core_choose_mask(struct core *core, const char *path);
 
 /* Makes a and b the masks of the session, and loads that of the side that plays at once. No core_process may run.

@@ -291,6 +291,7 @@ $(WINDOW_TESTS): $(WINDOW)
 $(BUILD)/tests/clap_gui_test $(BUILD)/tests/lv2_ui_test: $(CORE_OBJS)
 $(BUILD)/tests/lv2_ui_test: $(BUILD)/plugins/haloconv.lv2/messages.o | $(LV2_WINDOW)
 $(WINDOW_TESTS): TEST_LIBS = $(WINDOW) $(BUILD)/libhaloconv.a $(WINDOW_LIBS) $(call pkg,--libs,xtst fontconfig)
+$(BUILD)/tests/clap_gui_test: TEST_LIBS += $(addprefix -Wl$(comma)--wrap=,hc_live_work hc_live_process_changes)
 $(BUILD)/tests/no_memory_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
                                              posix_memalign fft_get)
 # For this program a RIFF file ends after 1 MB.

@@ -2,6 +2,7 @@
 #include "dsp/base/mailbox.h"
 #include "haloconv_live.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -12,6 +13,7 @@
 #include <time.h>
 
 enum {
+    END_S = 2,    /* how long core_free waits for the loader */
     POLL_MS = 50, /* how often the loader looks for work, so that the audio thread need not wake it */
     MAX_USUAL_BLOCK = 4096,
     MAX_STEP = 128,     /* max. frames between two directions of a source, also inside a longer block */
@@ -68,9 +70,12 @@ struct core {
     bool must_load; /* setup; core_activate loads the mask of the side that plays */
 
     pthread_t loader;
-    sem_t wake;
+    sem_t wake, ended; /* ended: the loader will use the core no more */
     atomic_bool must_end;
+    atomic_bool is_left; /* by the loader, or by core_free: the second of them frees the core */
     bool has_loader;
+    pthread_mutex_t calls; /* recursive; held while the loader calls the host */
+    bool is_abandoned;     /* under `calls`: the host is not called any more */
 
     pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
     char report[CORE_STATUS_BYTES]; /* the last warning or error of this core_work */
@@ -166,11 +171,18 @@ const struct variant *core_variant(const struct core *c)
 
 /* ---- work: worker and setup --------------------------------------------------------------------- */
 
+static void log_line(struct core *c, int level, const char *text)
+{
+    pthread_mutex_lock(&c->calls);
+    if (!c->is_abandoned) c->host.log(c->host.data, level, text);
+    pthread_mutex_unlock(&c->calls);
+}
+
 static void report(void *data, int level, const char *text)
 {
     struct core *c = data;
     if (level != HC_LIVE_NOTE) snprintf(c->report, sizeof c->report, "%s", text);
-    c->host.log(c->host.data, level, text);
+    log_line(c, level, text);
 }
 
 static void keep_answer(struct core *c, uint64_t number, int error, const char *why)
@@ -273,7 +285,7 @@ static bool work_once(struct core *c, const char *chosen, bool switches)
     bool is_loaded = c->loaded != loaded || (switches && !error), was_lost = atomic_load(&c->is_lost);
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
     atomic_store(&c->is_lost, is_lost);
-    if (is_lost && error) c->host.log(c->host.data, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
+    if (is_lost && error) log_line(c, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
     hc_live_get_info(c->live, &info);
     atomic_store(&c->longest, (unsigned)info.longest);
     if (error || is_loaded) /* else the result of an earlier call stays */
@@ -300,7 +312,9 @@ bool core_work(struct core *c)
     if (work_once(c, chosen.path, false)) is_news = true;
     atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
-    if (is_news && c->host.changed) c->host.changed(c->host.data);
+    pthread_mutex_lock(&c->calls);
+    if (is_news && c->host.changed && !c->is_abandoned) c->host.changed(c->host.data);
+    pthread_mutex_unlock(&c->calls);
     return is_news;
 }
 
@@ -325,17 +339,35 @@ static void rest(struct core *c)
         sem_wait(&c->wake);
 }
 
+static void free_all(struct core *c)
+{
+    hc_live_close(c->live);
+    pthread_mutex_destroy(&c->lock);
+    pthread_mutex_destroy(&c->working);
+    pthread_mutex_destroy(&c->calls);
+    sem_destroy(&c->wake);
+    sem_destroy(&c->ended);
+    mailboxes_close(&c->requests);
+    free(c->folder);
+    free(c);
+}
+
 static void *load(void *data)
 {
     struct core *c = data;
     for (;;) {
         rest(c);
-        if (atomic_load(&c->must_end)) return NULL;
+        if (atomic_load(&c->must_end)) break;
         pthread_mutex_lock(&c->working); /* core_open changes `live` under it */
         bool has_work = core_has_work(c);
         pthread_mutex_unlock(&c->working);
         if (has_work) core_work(c);
     }
+    if (atomic_exchange(&c->is_left, true))
+        free_all(c);
+    else
+        sem_post(&c->ended);
+    return NULL;
 }
 
 static void wake_loader(struct core *c)
@@ -355,12 +387,32 @@ static bool start_loader(struct core *c)
     return c->has_loader;
 }
 
-static void stop_loader(struct core *c)
+/* false: the loader, which reads from a stalled disk, will free the core when the read returns. The host may close the
+ * plugin's file before, so the code stays in memory. */
+static bool stop_loader(struct core *c)
 {
-    if (!c->has_loader) return;
+    struct timespec until;
+    Dl_info here;
+    if (!c->has_loader) return true;
+    pthread_t loader = c->loader;
     atomic_store(&c->must_end, true);
     sem_post(&c->wake);
-    pthread_join(c->loader, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += END_S;
+    bool has_ended = sem_clockwait(&c->ended, CLOCK_MONOTONIC, &until) == 0;
+    if (!has_ended) {
+        pthread_mutex_lock(&c->calls);
+        c->is_abandoned = true;
+        pthread_mutex_unlock(&c->calls);
+        if (dladdr((void *)(uintptr_t)stop_loader, &here))
+            dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+        has_ended = atomic_exchange(&c->is_left, true);
+    }
+    if (has_ended)
+        pthread_join(loader, NULL);
+    else
+        pthread_detach(loader);
+    return has_ended;
 }
 
 /* ---- requests ----------------------------------------------------------------------------------- */
@@ -626,6 +678,12 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
     for (int i = 0; i < N_CONTROLS; i++) core_set(c, i, (double)controls[i].initial);
     sem_init(&c->wake, 0, 0);
+    sem_init(&c->ended, 0, 0);
+    pthread_mutexattr_t recursive;
+    pthread_mutexattr_init(&recursive);
+    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&c->calls, &recursive);
+    pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->working, NULL);
     core_shipped_path(c, NULL, c->masks[SIDE_A]);
@@ -635,15 +693,7 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
 
 void core_free(struct core *c)
 {
-    if (!c) return;
-    stop_loader(c);
-    hc_live_close(c->live);
-    pthread_mutex_destroy(&c->lock);
-    pthread_mutex_destroy(&c->working);
-    sem_destroy(&c->wake);
-    mailboxes_close(&c->requests);
-    free(c->folder);
-    free(c);
+    if (c && stop_loader(c)) free_all(c);
 }
 
 bool core_open(struct core *c, int rate, int block, char *why, size_t cap)

@@ -52,7 +52,8 @@ struct core;
  * file and no GPU. NULL: no memory. [setup] */
 struct core *core_new(const struct variant *variant, const char *folder, const struct core_host *host);
 
-/* Frees it; no other call may run. NULL is allowed. [setup] */
+/* Frees it; no other call may run. If the core's own loader reads from a stalled disk, it frees the core when the read
+ * returns, and this call returns after 2 s; the host is not called any more then. NULL is allowed. [setup] */
 void core_free(struct core *core);
 
 /* Makes the live convolver, also anew for another rate or block; the mask stays. Not between core_activate and

@@ -1,5 +1,6 @@
 /* The window of the CLAP plugin in a host's frame, on an X server without a screen (Xvfb). */
 #include "clap_host.h"
+#include "haloconv_live.h"
 #include "plugins/core/plugin_window.h"
 #include "plugins/window/parts.h"
 #include "x_server.h"
@@ -417,6 +418,81 @@ static struct core *open_core(enum core_worker worker, char folder[CORE_PATH_BYT
     return core;
 }
 
+/* The linker puts them in front of the calls of the core. */
+int __real_hc_live_work(hc_live *live);
+int __wrap_hc_live_work(hc_live *live);
+int __real_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
+                                   const hc_live_knob_change *changes, int n_changes);
+int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
+                                   const hc_live_knob_change *changes, int n_changes);
+static atomic_bool stalls, is_stalled; /* the disk; a read from it */
+static int n_calls;
+
+int __wrap_hc_live_work(hc_live *live)
+{
+    for (const double until = now_s() + 20; atomic_load(&stalls) && now_s() < until;) {
+        atomic_store(&is_stalled, true);
+        pause_us(1000);
+    }
+    atomic_store(&is_stalled, false);
+    return __real_hc_live_work(live);
+}
+
+int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
+                                   const hc_live_knob_change *changes, int n_changes)
+{
+    n_calls++;
+    return __real_hc_live_process_changes(live, in, out, n, changes, n_changes);
+}
+
+static void a_stalled_disk_does_not_hold_the_host(const char *backend)
+{
+    char folder[CORE_PATH_BYTES], path[CORE_PATH_BYTES];
+    const int threads = count_of("/proc/self/task");
+    struct core *core = open_core(CORE_LOADER, folder);
+    core_activate(core);
+    core_shipped_path(core, "room.wav", path);
+    atomic_store(&stalls, true);
+    core_choose_mask(core, path);
+    while (!atomic_load(&is_stalled)) pause_us(1000);
+    const double start = now_s();
+    core_free(core);
+    check(now_s() - start < 10, "the host waits for %g s", now_s() - start);
+    n_lines = 0;
+    atomic_store(&stalls, false);
+    for (int i = 0; count_of("/proc/self/task") > threads; i++) {
+        check(i < 10000, "the loader does not end");
+        pause_us(1000);
+    }
+    check(n_lines == 0, "the host is called after core_free");
+}
+
+static int set_gain(void *data, int frame)
+{
+    core_set(data, GAIN, frame % 20 - 10);
+    core_set(data, AZIMUTH, frame);
+    return frame + 1;
+}
+
+static void events_on_every_frame_do_not_cut_the_convolution(const char *backend)
+{
+    char folder[CORE_PATH_BYTES], why[400];
+    static float x[2][256], y[2][256];
+    core_find_folder(clap_file(), folder);
+    for (int v = 0; v < N_VARIANTS; v++) {
+        if (variants[v].n_in > 2 || variants[v].n_out > 2) continue;
+        struct core *core = core_new(&variants[v], folder, &(struct core_host){NULL, CORE_NO_WORKER, count_line, NULL});
+        check(core && core_open(core, RATE, 256, why, sizeof why), "%s", why);
+        core_activate(core);
+        n_calls = 0;
+        core_process(core, (const float *const[]){x[0], x[1]}, (float *const[]){y[0], y[1]}, 256,
+                     &(struct core_events){set_gain, core});
+        const int want = variants[v].n_sources > 0 ? 4 : 1;
+        check(n_calls == want, "%s: %d calls for a block, want %d", variants[v].symbol, n_calls, want);
+        core_free(core);
+    }
+}
+
 static void check_mask(struct core *core, const char *want)
 {
     char path[CORE_PATH_BYTES];
@@ -526,6 +602,8 @@ int main(void)
         TEST(a_floating_window_has_a_title_and_an_owner_and_comes_again, 0),
         TEST(without_a_timer_or_a_display_there_is_a_plugin_without_window, 0),
         TEST(a_load_that_ends_late_leaves_the_mask_of_the_state, 0),
+        TEST(a_stalled_disk_does_not_hold_the_host, 0),
+        TEST(events_on_every_frame_do_not_cut_the_convolution, 0),
         TEST(it_is_loading_until_the_load_has_ended, 0),
         TEST(a_state_and_a_backend_come_later_without_a_worker, 0),
         TEST(peaks_are_the_largest_since_the_last_question, 0),

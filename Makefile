@@ -214,7 +214,7 @@ PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 
 # The plugin needs libsndfile for the masks that it ships with.
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
-CORE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/plugin_window.c),$(wildcard plugins/core/*.c)))
+CORE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%_window.c),$(wildcard plugins/core/*.c)))
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c %/ui.c,$(wildcard plugins/haloconv.lv2/*.c))) $(CORE_OBJS)
 # The window has a file of its own, so that the plugin does not load the libraries of X11.
 LV2_WINDOW := $(if $(WINDOW),$(BUNDLE:%=%/haloconv_ui.so))
@@ -222,7 +222,8 @@ LV2_WINDOW := $(if $(WINDOW),$(BUNDLE:%=%/haloconv_ui.so))
 CLAP := $(if $(and $(HAVE_CLAP),$(BUNDLE)),$(BUILD)/haloconv.clap)
 CLAP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/clap_gui.c),$(wildcard plugins/haloconv.clap/*.c)))
 VST3 := $(if $(and $(HAVE_VST3),$(BUNDLE)),$(BUILD)/haloconv.vst3/Contents/$(MACHINE)-linux/haloconv.so)
-VST3_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard plugins/haloconv.vst3/*.c))
+VST3_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe_module.c $(if $(WINDOW),,%/vst3_view.c),$(wildcard plugins/haloconv.vst3/*.c)))
+VST3_INFO := $(if $(VST3),$(BUILD)/haloconv.vst3/Contents/Resources/moduleinfo.json)
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
@@ -232,7 +233,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross deb)
         ladder rung run-rung check deb
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
-     $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(WINDOW)
+     $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(WINDOW)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
 endif
@@ -332,14 +333,23 @@ $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h 
 # ---- the plugins -----------------------------------------------------------------------------------------------------
 # They export only their standard's entry: lv2_descriptor, clap_entry, and the three functions of VST3.
 $(PLUGIN_OBJS) $(CLAP_OBJS) $(VST3_OBJS) $(BUILD)/plugins/haloconv.lv2/ui.o: private ALL_CFLAGS += -fvisibility=hidden
-$(CLAP_OBJS): private ALL_CFLAGS += $(CLAP_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW)
-$(CLAP_OBJS): $(BUILD)/window_flags
+$(CLAP_OBJS): private ALL_CFLAGS += $(CLAP_FLAGS)
+$(CLAP_OBJS) $(VST3_OBJS): private ALL_CFLAGS += $(if $(WINDOW),-DHC_WITH_WINDOW)
+$(CLAP_OBJS) $(VST3_OBJS): $(BUILD)/window_flags
 $(BUILD)/haloconv.clap: plugins/haloconv.clap/clap.map $(CLAP_OBJS) $(CORE_OBJS) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
 	$(call link,-shared -Wl$(comma)--version-script=$< $(LIB_LIBS) $(WINDOW_LIBS))
 $(VST3_OBJS): private ALL_CFLAGS += $(VST3_FLAGS)
-$(VST3): $(VST3_OBJS) $(filter-out %/plugin_window.o,$(CORE_OBJS)) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
+$(VST3): plugins/haloconv.vst3/vst3.map $(VST3_OBJS) $(CORE_OBJS) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
 	@mkdir -p $(@D)
-	$(call link,-shared -Wl$(comma)--exclude-libs$(comma)ALL $(LIB_LIBS))
+	$(call link,-shared -Wl$(comma)--version-script=$< $(LIB_LIBS) $(WINDOW_LIBS))
+$(BUILD)/plugins/describe_module: $(patsubst %,plugins/haloconv.vst3/%.c,describe_module vst3_classes) plugins/core/controls.c \
+                                  plugins/haloconv.vst3/vst3_classes.h plugins/core/controls.h $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC_THAT_RUNS) $(filter %.c,$^) -o $@
+$(VST3_INFO): $(BUILD)/plugins/describe_module
+	@mkdir -p $(@D)
+	$(Q)$< >$@
 $(BUILD)/haloconv.lv2/haloconv.so: $(PLUGIN_OBJS) $(BUILD)/libhaloconv.a
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

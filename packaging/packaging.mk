@@ -99,7 +99,8 @@ ifneq ($(BUNDLE),)
 	$(INSTALL) -m 644 $(BUNDLE)/head/*.wav $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2/head/
 	$(if $(CLAP),$(INSTALL) -d $(DESTDIR)$(CLAP_FOLDER) && $(INSTALL_BINARY) $(CLAP) $(DESTDIR)$(CLAP_FOLDER)/)
 	$(if $(VST3),$(INSTALL) -d $(DESTDIR)$(dir $(VST3:$(BUILD)/%=$(VST3_FOLDER)/%)) && \
-	  $(INSTALL_BINARY) $(VST3) $(DESTDIR)$(VST3:$(BUILD)/%=$(VST3_FOLDER)/%))
+	  $(INSTALL_BINARY) $(VST3) $(DESTDIR)$(VST3:$(BUILD)/%=$(VST3_FOLDER)/%) && \
+	  $(INSTALL) -D -m 644 $(VST3_INFO) $(DESTDIR)$(VST3_INFO:$(BUILD)/%=$(VST3_FOLDER)/%))
 endif
 uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)

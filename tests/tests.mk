@@ -24,11 +24,11 @@ TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_S
 $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
-WINDOW_TESTS := $(addprefix $(BUILD)/tests/,window_test clap_gui_test lv2_ui_test)
+WINDOW_TESTS := $(addprefix $(BUILD)/tests/,window_test clap_gui_test lv2_ui_test vst3_gui_test)
 TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host) $(BUILD)/tests/plugin_core_test) $(if $(CLAP),,$(BUILD)/tests/clap_test) $(if $(VST3),,$(BUILD)/tests/vst3_test) \
                 $(if $(HAVE_LO),,$(patsubst %,$(BUILD)/tests/%,osc_test fuzz_osc fuzz_nsm)) \
                 $(if $(HAVE_ARCHIVE),,$(BUILD)/tests/fuzz_tar_input) \
-                $(if $(and $(WINDOW),$(call pkg_version,xtst)),$(if $(CLAP),,$(BUILD)/tests/clap_gui_test) $(if $(BUNDLE),,$(BUILD)/tests/lv2_ui_test),$(WINDOW_TESTS))
+                $(if $(and $(WINDOW),$(call pkg_version,xtst)),$(if $(CLAP),,$(BUILD)/tests/clap_gui_test) $(if $(VST3),,$(BUILD)/tests/vst3_gui_test) $(if $(BUNDLE),,$(BUILD)/tests/lv2_ui_test),$(WINDOW_TESTS))
 TEST_PROGRAMS := $(filter-out $(TEST_MISSING),$(patsubst %,$(BUILD)/tests/%,$(filter %_test,$(TEST_NAMES))))
 # Readers of a stranger's bytes: each tests/fuzz/fuzz_NAME.c is linked with replay.c, which runs the files of
 # tests/corpus/NAME through it, or with libFuzzer (make fuzz).
@@ -92,7 +92,7 @@ run-kernel-test: $(if $(HAVE_CUDA),all $(BUILD)/haloconv-ladder $(addprefix $(BU
 	@$(TEST_ENV) tests/run $(BUILD)/tests/refusals_test $(BUILD)/tests/ladder_test $(wildcard tests/cuda/test_*.py) \
 	  tests/host/test_program.py::test_devices
 # ThreadSanitizer over storms of changes, and files. It has a build folder of its own.
-RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_mask portaudio_other_block clap_swap_during_a_longer_mask
+RACING := a_storm_leaves_the_core_whole core_gpu_back jack_swap_during_a_longer_mask portaudio_other_block clap_swap_during_a_longer_mask vst3_swap_during_a_longer_mask
 RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_storm_keeps_the_audio_whole \
          parallel_copy_test:blocks_arrive_whole tail_levels_cost_test:threads_catch_up_to_the_same_frames \
          wakeup_test:blocks_at_any_time_are_played_whole freewheel_test:two_bounces_are_the_same \
@@ -144,7 +144,7 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
                 $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) \
-                $(if $(BUNDLE),$(filter-out $(if $(CLAP),,plugins/haloconv.clap/%) $(if $(VST3),,plugins/haloconv.vst3/%) $(if $(WINDOW),,plugins/window/% %/plugin_window.c %/ui.c %/clap_gui.c),$(wildcard plugins/*/*.c))))
+                $(if $(BUNDLE),$(filter-out $(if $(CLAP),,plugins/haloconv.clap/%) $(if $(VST3),,plugins/haloconv.vst3/%) $(if $(WINDOW),,plugins/window/% %_window.c %/ui.c %/clap_gui.c %/vst3_view.c),$(wildcard plugins/*/*.c))))
 LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DISA=base -DSUB=4 -DMODULE_VERSION=\"$(MODULE_VERSION)\" -DLIBDIR=\"\" \
              $(CLAP_FLAGS) $(VST3_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW) $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo)) $(WINDOW_FLAGS)
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
@@ -261,13 +261,16 @@ $(NEIGHBOUR): $(BUILD)/tests/neighbour_player.o $(BUILD)/libhost.a $(BUILD)/libh
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL$(comma)--as-needed $(HOST_LIBS) $(LIB_LIBS))
 # They have the tables of the plugins, and load the bundle and this one. With -rdynamic its calls reach the functions of trap.c.
 $(call tests_with,lv2_host): $(BUILD)/plugins/core/controls.o | $(BUILD)/tests/faulty.lv2/haloconv.so
-# The CLAP plugin, and with that device.
-$(BUILD)/tests/faulty.clap: $(CLAP_OBJS) $(CORE_OBJS) $(FAULTY) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/tests/faulty.lv2/haloconv.so
+# The CLAP and the VST3 plugin, and with that device.
+WITH_FAULTY := $(CORE_OBJS) $(FAULTY) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/tests/faulty.lv2/haloconv.so
+$(BUILD)/tests/faulty.clap: $(CLAP_OBJS) $(WITH_FAULTY)
+$(BUILD)/tests/faulty.vst3: $(VST3_OBJS) $(WITH_FAULTY)
+$(BUILD)/tests/faulty.clap $(BUILD)/tests/faulty.vst3:
 	$(call link,-shared -Wl$(comma)-Bsymbolic$(comma)--exclude-libs$(comma)ALL $(LIB_LIBS) $(WINDOW_LIBS))
 $(call tests_with,clap_host): $(BUILD)/plugins/core/controls.o | $(if $(CLAP),$(BUILD)/tests/faulty.clap $(CLAP))
-$(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test clap_gui_test live_driver_clap): private ALL_CFLAGS += $(CLAP_FLAGS)
-$(call tests_with,vst3_host): $(BUILD)/plugins/core/controls.o | $(VST3)
-$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
+$(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test clap_gui_test): private ALL_CFLAGS += $(CLAP_FLAGS)
+$(call tests_with,vst3_host): $(BUILD)/plugins/core/controls.o | $(if $(VST3),$(BUILD)/tests/faulty.vst3 $(VST3) $(VST3_INFO))
+$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test vst3_gui_test live_driver_plugins): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,base/realtime_pool device/device_queue)
@@ -286,9 +289,9 @@ $(BUILD)/tests/capacity_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,clock_g
                                 sched_setscheduler hc_open hc_close hc_plan hc_get_info hc_mask_make_noise \
                                 hc_mask_swap hc_process)
 $(BUILD)/tests/two_copies_test: $(BUILD)/libhaloconv.so
-$(WINDOW_TESTS:%=%.o): private ALL_CFLAGS += $(WINDOW_FLAGS)
+$(WINDOW_TESTS:%=%.o) $(patsubst %,$(BUILD)/tests/%.o,x_server gui_frame): private ALL_CFLAGS += $(WINDOW_FLAGS)
 $(WINDOW_TESTS): $(WINDOW)
-$(BUILD)/tests/clap_gui_test $(BUILD)/tests/lv2_ui_test: $(CORE_OBJS)
+$(filter-out %/window_test,$(WINDOW_TESTS)): $(CORE_OBJS)
 $(BUILD)/tests/lv2_ui_test: $(BUILD)/plugins/haloconv.lv2/messages.o | $(LV2_WINDOW)
 $(WINDOW_TESTS): TEST_LIBS = $(WINDOW) $(BUILD)/libhaloconv.a $(WINDOW_LIBS) $(call pkg,--libs,xtst fontconfig)
 $(BUILD)/tests/clap_gui_test: TEST_LIBS += $(addprefix -Wl$(comma)--wrap=,hc_live_work hc_live_process_changes)

@@ -37,4 +37,7 @@ void plugin_window_init(struct plugin_window *window, const struct variant *vari
 /* Writes the status of core_get_status as the window shows it. */
 void plugin_window_status(struct window_state *state, const char *status, bool is_loading);
 
+/* core_window.c: fills in *state from a core of this process. */
+void plugin_window_read(struct core *core, struct window_state *state);
+
 #endif

@@ -76,23 +76,8 @@ void face_answer_window(struct face *f)
 
 static void state(void *data, struct window_state *to)
 {
-    struct face *f = data;
-    struct core_meters meters;
-    char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
-    core_get_status(f->core, playing, status);
-    core_get_meters(f->core, &meters);
-    for (int side = 0; side < N_SIDES; side++) {
-        core_get_side(f->core, side, to->mask[side]);
-        to->gain_db[side] = meters.gain_db[side];
-    }
-    to->side = core_get(f->core, A_B) > 0.5f;
-    plugin_window_status(to, status, core_is_loading(f->core));
-    snprintf(to->backend, sizeof to->backend, "%s", meters.engine);
-    to->in_peak = meters.in_peak, to->out_peak = meters.out_peak;
-    to->load = core_get(f->core, LOAD);
-    to->late = (uint64_t)core_get(f->core, LATE);
-    to->lost = (uint64_t)core_get(f->core, LOST);
-    to->overruns = (uint64_t)core_get(f->core, OVERRUNS);
+    const struct face *f = data;
+    plugin_window_read(f->core, to);
 }
 
 /* ---- the extension ------------------------------------------------------------------------------ */

@@ -1,5 +1,6 @@
 /* vst3_entry - the list of plugins. Scanning it opens no file and no GPU. */
 #include "haloconv.h"
+#include "vst3_classes.h"
 #include "vst3_face.h"
 
 #include <dlfcn.h>
@@ -11,34 +12,16 @@ EXPORT bool ModuleEntry(void *library);
 EXPORT bool ModuleExit(void);
 EXPORT const void *GetPluginFactory(void);
 
-/* The id of a class: "haloconv", then the 64-bit FNV-1a hash of the layout's symbol, high byte first. */
-static void class_id(const struct variant *variant, v3_tuid id)
-{
-    static const uint8_t maker[8] = {'h', 'a', 'l', 'o', 'c', 'o', 'n', 'v'};
-    uint64_t hash = 0xcbf29ce484222325;
-    for (const char *at = variant->symbol; *at; at++) hash = (hash ^ (unsigned char)*at) * 0x100000001b3;
-    memcpy(id, maker, sizeof maker);
-    for (int i = 0; i < 8; i++) id[8 + i] = (uint8_t)(hash >> (56 - 8 * i));
-}
-
-static const char *categories(const struct variant *v)
-{
-    if (v->n_sources > 0) return "Fx|Spatial";
-    if (v->n_out > 2) return "Fx|Filter|Surround";
-    return v->n_out == 2 ? "Fx|Reverb|Filter|Stereo" : "Fx|Reverb|Filter|Mono";
-}
-
 /* The three kinds of a class' description have the same fields; those of the third are UTF-16. */
-static const char category[] = "Audio Module Class", vendor[] = "haloconv", sdk[] = "VST 3.7.4";
-enum { MANY_INSTANCES = 0x7fffffff, UNICODE = 0x10 };
+enum { UNICODE = 0x10 };
 
 static v3_result V3_API get_class(void *self, int32_t index, struct v3_class_info *info)
 {
     (void)self;
     if (index < 0 || index >= N_VARIANTS || !info) return V3_INVALID_ARG;
-    *info = (struct v3_class_info){.cardinality = MANY_INSTANCES};
-    class_id(&variants[index], info->class_id);
-    snprintf(info->category, sizeof info->category, "%s", category);
+    *info = (struct v3_class_info){.cardinality = VST3_MANY_INSTANCES};
+    vst3_class_id(&variants[index], info->class_id);
+    snprintf(info->category, sizeof info->category, "%s", vst3_category);
     snprintf(info->name, sizeof info->name, "%s", variants[index].name);
     return V3_OK;
 }
@@ -47,14 +30,14 @@ static v3_result V3_API get_class_2(void *self, int32_t index, struct v3_class_i
 {
     (void)self;
     if (index < 0 || index >= N_VARIANTS || !info) return V3_INVALID_ARG;
-    *info = (struct v3_class_info_2){.cardinality = MANY_INSTANCES};
-    class_id(&variants[index], info->class_id);
-    snprintf(info->category, sizeof info->category, "%s", category);
+    *info = (struct v3_class_info_2){.cardinality = VST3_MANY_INSTANCES};
+    vst3_class_id(&variants[index], info->class_id);
+    snprintf(info->category, sizeof info->category, "%s", vst3_category);
     snprintf(info->name, sizeof info->name, "%s", variants[index].name);
-    snprintf(info->sub_categories, sizeof info->sub_categories, "%s", categories(&variants[index]));
-    snprintf(info->vendor, sizeof info->vendor, "%s", vendor);
+    snprintf(info->sub_categories, sizeof info->sub_categories, "%s", vst3_sub_categories(&variants[index]));
+    snprintf(info->vendor, sizeof info->vendor, "%s", vst3_vendor);
     snprintf(info->version, sizeof info->version, "%s", HC_VERSION);
-    snprintf(info->sdk_version, sizeof info->sdk_version, "%s", sdk);
+    snprintf(info->sdk_version, sizeof info->sdk_version, "%s", vst3_sdk);
     return V3_OK;
 }
 
@@ -62,14 +45,14 @@ static v3_result V3_API get_class_3(void *self, int32_t index, struct v3_class_i
 {
     (void)self;
     if (index < 0 || index >= N_VARIANTS || !info) return V3_INVALID_ARG;
-    *info = (struct v3_class_info_3){.cardinality = MANY_INSTANCES};
-    class_id(&variants[index], info->class_id);
-    snprintf(info->category, sizeof info->category, "%s", category);
-    snprintf(info->sub_categories, sizeof info->sub_categories, "%s", categories(&variants[index]));
+    *info = (struct v3_class_info_3){.cardinality = VST3_MANY_INSTANCES};
+    vst3_class_id(&variants[index], info->class_id);
+    snprintf(info->category, sizeof info->category, "%s", vst3_category);
+    snprintf(info->sub_categories, sizeof info->sub_categories, "%s", vst3_sub_categories(&variants[index]));
     vst3_text(variants[index].name, info->name, 64);
-    vst3_text(vendor, info->vendor, 64);
+    vst3_text(vst3_vendor, info->vendor, 64);
     vst3_text(HC_VERSION, info->version, 64);
-    vst3_text(sdk, info->sdk_version, 64);
+    vst3_text(vst3_sdk, info->sdk_version, 64);
     return V3_OK;
 }
 
@@ -78,7 +61,7 @@ static v3_result V3_API get_info(void *self, struct v3_factory_info *info)
     (void)self;
     if (!info) return V3_INVALID_ARG;
     *info = (struct v3_factory_info){.flags = UNICODE};
-    snprintf(info->vendor, sizeof info->vendor, "%s", vendor);
+    snprintf(info->vendor, sizeof info->vendor, "%s", vst3_vendor);
     return V3_OK;
 }
 
@@ -98,9 +81,9 @@ static v3_result V3_API create(void *self, const v3_tuid id, const v3_tuid iid, 
     if (!to) return V3_INVALID_ARG;
     *to = NULL;
     if (!id || !iid) return V3_INVALID_ARG;
-    while (v < N_VARIANTS && (class_id(&variants[v], own), !v3_tuid_match(own, id))) v++;
+    while (v < N_VARIANTS && (vst3_class_id(&variants[v], own), !v3_tuid_match(own, id))) v++;
     if (v == N_VARIANTS) return V3_NO_INTERFACE;
-    core_find_folder(dladdr(category, &here) && here.dli_fname ? here.dli_fname : "", folder);
+    core_find_folder(dladdr(vst3_category, &here) && here.dli_fname ? here.dli_fname : "", folder);
     struct vst3 *face = vst3_create(&variants[v], folder);
     if (!face) return V3_NOMEM;
     v3_result result = vst3_query(face, iid, to);

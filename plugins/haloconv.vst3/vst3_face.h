@@ -2,6 +2,7 @@
  * the plugin core. The controls that the host shows are another copy, for VST3 changes the core's values by queues.
  *
  *   host's window    set_parameter_normalised --> shown
+ *   our window       vst3_view.c ---------------> core, shown and host
  *   audio            process, queues -----------> core
  *   state            set_state -----------------> core and shown
  */
@@ -27,19 +28,40 @@ struct vst3 {
     struct v3_process_setup setup;       /* setup; the audio thread reads it while active                          */
     atomic_bool is_active;
     float (*pieces)[PIECE];              /* [n_in + n_out]; audio                                                  */
+    int64_t unsent;                      /* frames since the meters were last sent; audio                          */
+    double sent[N_CONTROLS];             /* values of the meters that the host has, normalised; audio              */
     _Atomic double shown[N_CONTROLS];    /* values of the core's controls; any thread                              */
     int preset;                          /* the choice of the host since the last state; 0: none; main thread      */
     char former_mask[CORE_PATH_BYTES];   /* at that choice; it plays until the preset is loaded                    */
+    char log[CORE_PATH_BYTES];           /* file that gets all messages; "": the standard error gets warnings      */
     struct v3_component_handler **handler; /* of the host; NULL: none; main thread                                 */
 };
 
-#define VST3_OF(self, interface) ((struct vst3 *)(void *)((char *)(self) - offsetof(struct vst3, interface)))
+/* The object of an interface: `part` is the field that has the address `self`. */
+#define VST3_PART_OF(self, type, part) ((type *)(void *)((char *)(self) - offsetof(type, part)))
+#define VST3_OF(self, interface) VST3_PART_OF(self, struct vst3, interface)
+
+/* The first three calls of an interface of an object: those of the object, name_query, name_ref and name_unref. */
+#define VST3_COUNTED(type, name, part)                                                                                 \
+    static v3_result V3_API part##_query(void *self, const v3_tuid iid, void **to)                                     \
+    {                                                                                                                  \
+        return name##_query(VST3_PART_OF(self, type, part), iid, to);                                                  \
+    }                                                                                                                  \
+    static uint32_t V3_API part##_ref(void *self)                                                                      \
+    {                                                                                                                  \
+        return name##_ref(VST3_PART_OF(self, type, part));                                                             \
+    }                                                                                                                  \
+    static uint32_t V3_API part##_unref(void *self)                                                                    \
+    {                                                                                                                  \
+        return name##_unref(VST3_PART_OF(self, type, part));                                                           \
+    }
 
 /* vst3_params.c */
 extern const struct v3_edit_controller vst3_controller;
 double vst3_from_normalised(int control, double normalised); /* to a value of the core's control                   */
 double vst3_to_normalised(int control, double value);
-int vst3_find(const struct vst3 *face, v3_param_id id);      /* N_CONTROLS: it has no such parameter               */
+int vst3_find(const struct vst3 *face, v3_param_id id);      /* N_CONTROLS: users set no such parameter            */
+bool vst3_is_meter(int control);                             /* a parameter that the plugin sets                   */
 void vst3_show(struct vst3 *face);                           /* the core's values                                  */
 void vst3_text(const char *text, int16_t *to, size_t cap);   /* UTF-16                                             */
 
@@ -55,7 +77,11 @@ int vst3_preset_read(const struct vst3 *face, const char *text); /* -1: no choic
 /* vst3_process.c: audio */
 v3_result V3_API vst3_process(void *self, struct v3_process_data *data);
 
+/* vst3_view.c: main thread; a build without X11 lacks it. NULL: no memory */
+struct v3_plugin_view **vst3_view_create(struct vst3 *face); /* with one reference                                 */
+
 /* vst3_plugin.c: any thread */
+void vst3_report(void *face, int level, const char *text);   /* level: enum hc_live_level                          */
 v3_result V3_API vst3_query(struct vst3 *face, const v3_tuid iid, void **to);
 uint32_t vst3_ref(struct vst3 *face);
 uint32_t vst3_unref(struct vst3 *face);

@@ -15,10 +15,16 @@ static double swap_bypass(int control, double value)
     return control == ENABLED ? 1 - value : value;
 }
 
+bool vst3_is_meter(int control)
+{
+    return controls[control].flags & CONTROL_OUTPUT && !(controls[control].flags & CONTROL_HIDDEN);
+}
+
+/* A meter has none: a host would list 1e9 values. */
 static int n_steps(int control)
 {
     const struct control_spec *c = &controls[control];
-    return c->kind >= CONTROL_INTEGER ? (int)(c->max - c->min) : 0;
+    return c->kind >= CONTROL_INTEGER && !vst3_is_meter(control) ? (int)(c->max - c->min) : 0;
 }
 
 static double to_plain(int control, double x)
@@ -51,6 +57,20 @@ int vst3_find(const struct vst3 *face, v3_param_id id)
 {
     int control = control_with_id(id);
     return control < N_CONTROLS && variant_has_setting(core_variant(face->core), control) ? control : N_CONTROLS;
+}
+
+/* Is the control a parameter: one that users set, or a meter? */
+static bool is_param(const struct vst3 *face, int control)
+{
+    const struct variant *variant = core_variant(face->core);
+    return variant_has_setting(variant, control) || (variant_has(variant, control) && vst3_is_meter(control));
+}
+
+static int find_param(const struct vst3 *face, v3_param_id id)
+{
+    int control = 0;
+    while (control < N_CONTROLS && (control_id(control) != id || !is_param(face, control))) control++;
+    return control;
 }
 
 void vst3_show(struct vst3 *face)
@@ -88,20 +108,7 @@ static struct vst3 *of(void *self)
     return VST3_OF(self, controller);
 }
 
-static v3_result V3_API query(void *self, const v3_tuid iid, void **to)
-{
-    return vst3_query(of(self), iid, to);
-}
-
-static uint32_t V3_API ref(void *self)
-{
-    return vst3_ref(of(self));
-}
-
-static uint32_t V3_API unref(void *self)
-{
-    return vst3_unref(of(self));
-}
+VST3_COUNTED(struct vst3, vst3, controller)
 
 static v3_result V3_API initialize(void *self, struct v3_funknown **context)
 {
@@ -142,15 +149,14 @@ static v3_result V3_API no_state(void *self, struct v3_bstream **stream)
 static int32_t V3_API count(void *self)
 {
     int32_t n = 0;
-    for (int c = 0; c < N_CONTROLS; c++) n += variant_has_setting(core_variant(of(self)->core), c);
+    for (int c = 0; c < N_CONTROLS; c++) n += is_param(of(self), c);
     return n + is_preset(of(self), VST3_PRESET);
 }
 
 static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info *info)
 {
-    const struct variant *variant = core_variant(of(self)->core);
     int control = 0;
-    while (control < N_CONTROLS && (!variant_has_setting(variant, control) || index-- > 0)) control++;
+    while (control < N_CONTROLS && (!is_param(of(self), control) || index-- > 0)) control++;
     if (index < -1 || !info) return V3_INVALID_ARG;
     if (control == N_CONTROLS && index == 0 && is_preset(of(self), VST3_PRESET)) { /* behind the controls */
         *info = (struct v3_param_info){.param_id = VST3_PRESET,
@@ -167,7 +173,9 @@ static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info
     *info = (struct v3_param_info){.param_id = control_id(control),
                                    .step_count = n_steps(control),
                                    .default_normalised_value = vst3_to_normalised(control, (double)c->initial),
-                                   .flags = (c->flags & CONTROL_EXPENSIVE ? 0 : V3_PARAM_CAN_AUTOMATE) |
+                                   .flags = (vst3_is_meter(control)         ? V3_PARAM_READ_ONLY
+                                             : c->flags & CONTROL_EXPENSIVE ? 0
+                                                                            : V3_PARAM_CAN_AUTOMATE) |
                                             (c->kind == CONTROL_CHOICE ? V3_PARAM_IS_LIST : 0) |
                                             (control == ENABLED ? V3_PARAM_IS_BYPASS : 0)};
     vst3_text(name, info->title, 128);
@@ -180,7 +188,7 @@ static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info
 static v3_result V3_API get_text(void *self, v3_param_id id, double normalised, v3_str_128 to)
 {
     char text[64];
-    int control = vst3_find(of(self), id);
+    int control = find_param(of(self), id);
     if (is_preset(of(self), id) && to)
         return vst3_text(vst3_preset_text(of(self), vst3_preset_choice(of(self), normalised)), to, 128), V3_OK;
     if (control == N_CONTROLS || !to) return V3_INVALID_ARG;
@@ -195,7 +203,7 @@ static v3_result V3_API read_text(void *self, v3_param_id id, int16_t *input, do
 {
     char text[128];
     double plain;
-    int control = vst3_find(of(self), id);
+    int control = find_param(of(self), id);
     bool is_list = is_preset(of(self), id);
     if ((control == N_CONTROLS && !is_list) || !input || !normalised) return V3_INVALID_ARG;
     from_utf16(input, text, sizeof text);
@@ -211,32 +219,36 @@ static v3_result V3_API read_text(void *self, v3_param_id id, int16_t *input, do
 
 static double V3_API normalised_to_plain(void *self, v3_param_id id, double normalised)
 {
-    int control = vst3_find(of(self), id);
+    int control = find_param(of(self), id);
     if (is_preset(of(self), id)) return vst3_preset_choice(of(self), normalised);
     return control < N_CONTROLS ? to_plain(control, normalised) : 0;
 }
 
 static double V3_API plain_to_normalised(void *self, v3_param_id id, double plain)
 {
-    int control = vst3_find(of(self), id);
+    int control = find_param(of(self), id);
     if (is_preset(of(self), id)) return preset_share(of(self), plain);
     return control < N_CONTROLS ? from_plain(control, plain) : 0;
 }
 
 static double V3_API get_value(void *self, v3_param_id id)
 {
-    int control = vst3_find(of(self), id);
+    int control = find_param(of(self), id);
     if (is_preset(of(self), id)) return preset_share(of(self), vst3_preset_now(of(self)));
-    return control < N_CONTROLS ? vst3_to_normalised(control, atomic_load(&of(self)->shown[control])) : 0;
+    if (control == N_CONTROLS) return 0;
+    return vst3_to_normalised(control, vst3_is_meter(control) ? (double)core_get(of(self)->core, control)
+                                                              : atomic_load(&of(self)->shown[control]));
 }
 
-/* While active, the core gets the value by the next block's queue. */
+/* While active, the core gets the value by the next block's queue. The core has the values of meters; hosts return them.
+ */
 static v3_result V3_API set_value(void *self, v3_param_id id, double normalised)
 {
     struct vst3 *face = of(self);
-    int control = vst3_find(face, id);
+    int control = find_param(face, id);
     if (is_preset(face, id)) return vst3_preset_load(face, vst3_preset_choice(face, normalised)), V3_OK;
     if (control == N_CONTROLS) return V3_INVALID_ARG;
+    if (vst3_is_meter(control)) return V3_OK;
     atomic_store(&face->shown[control], vst3_from_normalised(control, normalised));
     if (!atomic_load(&face->is_active)) core_set(face->core, control, vst3_from_normalised(control, normalised));
     return V3_OK;
@@ -253,13 +265,16 @@ static v3_result V3_API set_handler(void *self, struct v3_component_handler **ha
 
 static struct v3_plugin_view **V3_API create_view(void *self, const char *name)
 {
+#ifdef HC_WITH_WINDOW
+    if (name && strcmp(name, "editor") == 0) return vst3_view_create(of(self));
+#endif
     (void)self, (void)name;
     return NULL;
 }
 
-const struct v3_edit_controller vst3_controller = {.query_interface = query,
-                                                   .ref = ref,
-                                                   .unref = unref,
+const struct v3_edit_controller vst3_controller = {.query_interface = controller_query,
+                                                   .ref = controller_ref,
+                                                   .unref = controller_unref,
                                                    .initialize = initialize,
                                                    .terminate = terminate,
                                                    .set_component_state = set_component_state,

@@ -10,10 +10,12 @@
 enum { MAX_BLOCK = 1024 }; /* frames of the engine's block; a host that renders may announce many more */
 
 /* VST3 has no log of the host. */
-static void report(void *data, int level, const char *text)
+void vst3_report(void *data, int level, const char *text)
 {
-    (void)data;
-    if (level != HC_LIVE_NOTE) fprintf(stderr, "haloconv: %s\n", text);
+    const struct vst3 *face = data;
+    FILE *file = face->log[0] ? fopen(face->log, "a") : NULL;
+    if (file || level != HC_LIVE_NOTE) fprintf(file ? file : stderr, "haloconv: %s\n", text);
+    if (file) fclose(file);
 }
 
 /* ---- interfaces --------------------------------------------------------------------------------- */
@@ -52,23 +54,9 @@ uint32_t vst3_unref(struct vst3 *face)
     return 0;
 }
 
-/* The first three calls of each interface. */
-#define COUNTED(interface)                                                                                             \
-    static v3_result V3_API interface##_query(void *self, const v3_tuid iid, void **to)                                \
-    {                                                                                                                  \
-        return vst3_query(VST3_OF(self, interface), iid, to);                                                          \
-    }                                                                                                                  \
-    static uint32_t V3_API interface##_ref(void *self)                                                                 \
-    {                                                                                                                  \
-        return vst3_ref(VST3_OF(self, interface));                                                                     \
-    }                                                                                                                  \
-    static uint32_t V3_API interface##_unref(void *self)                                                               \
-    {                                                                                                                  \
-        return vst3_unref(VST3_OF(self, interface));                                                                   \
-    }
-COUNTED(component)
-COUNTED(processor)
-COUNTED(needs)
+VST3_COUNTED(struct vst3, vst3, component)
+VST3_COUNTED(struct vst3, vst3, processor)
+VST3_COUNTED(struct vst3, vst3, needs)
 
 /* ---- buses: one in, one out --------------------------------------------------------------------- */
 
@@ -176,7 +164,7 @@ static v3_result V3_API set_active(void *self, v3_bool is_on)
     if (s->max_block_size < 1) return V3_NOT_INITIALIZED; /* before setup_processing */
     int block = s->max_block_size < MAX_BLOCK ? s->max_block_size : MAX_BLOCK;
     if (!core_open(face->core, (int)lrint(s->sample_rate), block, why, sizeof why)) {
-        report(NULL, HC_LIVE_ERROR, why);
+        vst3_report(face, HC_LIVE_ERROR, why);
         return V3_INTERNAL_ERR;
     }
     core_set_offline(face->core, s->process_mode == V3_OFFLINE);
@@ -219,7 +207,7 @@ static v3_result V3_API set_state(void *self, struct v3_bstream **stream)
         if (n < 0 || n > room) return V3_INTERNAL_ERR;
     }
     if (!core_restore(face->core, text, length, why, sizeof why)) {
-        report(NULL, HC_LIVE_ERROR, why);
+        vst3_report(face, HC_LIVE_ERROR, why);
         return V3_FALSE;
     }
     face->preset = 0;
@@ -321,7 +309,7 @@ struct vst3 *vst3_create(const struct variant *variant, const char *folder)
 {
     struct vst3 *face = calloc(1, sizeof *face);
     if (!face) return NULL;
-    face->core = core_new(variant, folder, &(struct core_host){face, CORE_LOADER, report, NULL});
+    face->core = core_new(variant, folder, &(struct core_host){face, CORE_LOADER, vst3_report, NULL});
     face->pieces = calloc((size_t)variant->n_in + (size_t)variant->n_out, sizeof *face->pieces);
     if (!face->core || !face->pieces) {
         core_free(face->core);
@@ -329,6 +317,8 @@ struct vst3 *vst3_create(const struct variant *variant, const char *folder)
         free(face);
         return NULL;
     }
+    const char *log = getenv("HALOCONV_LOG");
+    if (log) snprintf(face->log, sizeof face->log, "%s", log);
     face->component = &component;
     face->processor = &processor;
     face->controller = &vst3_controller;

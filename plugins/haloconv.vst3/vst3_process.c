@@ -3,7 +3,10 @@
  */
 #include "vst3_face.h"
 
-enum { RAMP_STEP = 64 }; /* max. frames between two values on a line */
+enum {
+    RAMP_STEP = 64, /* max. frames between two values on a line */
+    METERS_MS = 50  /* time between two values of a meter */
+};
 
 /* The queue of a control, which stands on the line between two of its points. */
 struct line {
@@ -68,6 +71,23 @@ static int64_t cut(const struct line *lines, int n_lines, int64_t at, int64_t n)
         if (end < n) n = end;
     }
     return n;
+}
+
+/* Sends the meters that have changed. */
+static void send_meters(struct vst3 *face, struct v3_param_changes **changes, int64_t n)
+{
+    face->unsent += n;
+    if (!changes || (double)face->unsent < METERS_MS * face->setup.sample_rate / 1000) return;
+    face->unsent = 0;
+    for (int c = 0; c < N_CONTROLS; c++) {
+        if (!vst3_is_meter(c)) continue;
+        double value = vst3_to_normalised(c, (double)core_get(face->core, c));
+        if (value == face->sent[c]) continue;
+        v3_param_id id = control_id(c);
+        int32_t index;
+        struct v3_param_value_queue **queue = (*changes)->add_param_data(changes, &id, &index);
+        if (queue && (*queue)->add_point(queue, 0, value, &index) == V3_OK) face->sent[c] = value;
+    }
 }
 
 struct lines {
@@ -141,6 +161,7 @@ v3_result V3_API vst3_process(void *self, struct v3_process_data *d)
     if (plays) play(face, d, &lines);
     for (int i = 0; i < lines.n; i++) follow(face->core, &lines.all[i], ENDED - 1); /* the last point holds */
     if (!is_whole) return V3_INVALID_ARG;
+    send_meters(face, d->output_params, plays ? d->nframes : 0);
     if (!plays)
         core_process(face->core, NULL, NULL, 0, NULL);
     else

@@ -256,7 +256,7 @@ ARROWS = {
     "host/bench": {"host": ANY},
     "plugins/haloconv.clap": {"plugins/core": ANY, "plugins/window": ["plugins/window/window.h"]},
     "plugins/haloconv.lv2": {"plugins/core": ANY, "plugins/window": ["plugins/window/window.h"]},
-    "plugins/haloconv.vst3": {"plugins/core": ANY},
+    "plugins/haloconv.vst3": {"plugins/core": ANY, "plugins/window": ["plugins/window/window.h"]},
     "plugins/window": {"host/acoustics": ["host/acoustics/acoustics.h", "host/acoustics/decay.h"]},
 }
 

@@ -268,7 +268,8 @@ def test_install_and_uninstall(folder):
             assert (prefix / "lib/lv2/haloconv.lv2" / name).exists(), name
     assert (prefix / "lib/clap/haloconv.clap").exists() == (BUILD / "haloconv.clap").exists()
     vst3 = f"haloconv.vst3/Contents/{os.uname().machine}-linux/haloconv.so"
-    assert (prefix / "lib/vst3" / vst3).exists() == (BUILD / vst3).exists()
+    for name in [vst3, "haloconv.vst3/Contents/Resources/moduleinfo.json"]:
+        assert (prefix / "lib/vst3" / name).exists() == (BUILD / name).exists(), name
     if (BUILD / "haloconv_plot.so").exists():
         room = prefix / "share/haloconv/impulses/room.wav"
         subprocess.run([prefix / "bin/haloconv", "info", room, "--plot", "room.png"], check=True, timeout=60,

@@ -1,5 +1,6 @@
-/* live_driver - one set of calls for five ways to play a live convolver in stereo: haloconv_live.h itself, and its
- * adapters for JACK, PortAudio, LV2 and CLAP, each driven through the API that it translates. One is open at a time.
+/* live_driver - one set of calls for six ways to play a live convolver in stereo: haloconv_live.h itself, and its
+ * adapters for JACK, PortAudio, LV2, CLAP and VST3, each driven through the API that it translates. One is open at a
+ * time.
  */
 #ifndef LIVE_DRIVER_H
 #define LIVE_DRIVER_H
@@ -11,6 +12,7 @@ static const double LIVE_FADE_MS = 20; /* the plugins have no other */
 
 enum live_step {
     LIVE_MASK,
+    LIVE_BAD_MASK,      /* it cannot be loaded, and the former one plays on */
     LIVE_BLOCK,
     LIVE_BLOCK_AT_ONCE, /* a new engine follows without a callback */
     LIVE_RATE_CHANGE,
@@ -64,6 +66,6 @@ struct live_driver {
     struct live_counts (*counts)(void);
 };
 
-extern const struct live_driver live_core, live_jack, live_portaudio, live_lv2, live_clap;
+extern const struct live_driver live_core, live_jack, live_portaudio, live_lv2, live_clap, live_vst3;
 
 #endif

@@ -448,20 +448,21 @@ struct scenario {
     S(driver, longer_mask_during_a_swap, LIVE_MASK, NULL, NULL)                                                        \
     S(driver, swap_during_a_longer_mask, LIVE_MASK, NULL, NULL)                                                        \
     S(driver, longer_mask_during_a_longer_mask, LIVE_MASK, NULL, NULL)                                                 \
-    S(driver, a_mask_that_fails, LIVE_MASK, NULL, NULL)                                                                \
+    S(driver, a_mask_that_fails, LIVE_BAD_MASK, NULL, NULL)                                                            \
     S(driver, other_block, LIVE_BLOCK, NULL, NULL)                                                                     \
     S(driver, other_block_during_a_swap, LIVE_BLOCK_AT_ONCE, NULL, NULL)                                               \
     S(driver, other_rate, LIVE_RATE_CHANGE, NULL, NULL)                                                                \
     S(driver, other_rate_and_mask, LIVE_RATE_CHANGE, NULL, NULL)                                                       \
     S(driver, lost_gpu, LIVE_MASK, "fail 200", "fail 200")                                                             \
-    S(driver, gpu_back, LIVE_MASK, "hold 100", hang_fault)                                                        \
+    S(driver, gpu_back, LIVE_MASK, "hold 100", hang_fault)                                                             \
     S(driver, freewheel_on_and_off, LIVE_FREEWHEEL, NULL, NULL)                                                        \
     S(driver, freewheel_with_a_slow_gpu, LIVE_FREEWHEEL, "slow 100 3 1", "slow 100 3 1")                               \
     S(driver, reset, LIVE_RESET, NULL, NULL)                                                                           \
     S(driver, bypass, LIVE_BYPASS, NULL, NULL)                                                                         \
     S(driver, swap_while_bypassed, LIVE_BYPASS, NULL, NULL)
 
-static const struct live_driver *const drivers[] = {&live_core, &live_jack, &live_portaudio, &live_lv2, &live_clap};
+static const struct live_driver *const drivers[] = {&live_core, &live_jack, &live_portaudio,
+                                                    &live_lv2,  &live_clap, &live_vst3};
 enum { N_DRIVERS = sizeof drivers / sizeof *drivers };
 
 static void open_play(struct play *p, const struct live_driver *driver, const char *name, struct live_setup setup,
@@ -510,6 +511,7 @@ SCENARIOS(SCENARIO, jack)
 SCENARIOS(SCENARIO, portaudio)
 SCENARIOS(SCENARIO, lv2)
 SCENARIOS(SCENARIO, clap)
+SCENARIOS(SCENARIO, vst3)
 
 /* ---- all at once ------------------------------------------------------------------------------- */
 
@@ -648,6 +650,7 @@ CALLBACK(jack)
 CALLBACK(portaudio)
 CALLBACK(lv2)
 CALLBACK(clap)
+CALLBACK(vst3)
 #define CALLBACK_ROWS(driver)                                                                                          \
     TEST(driver##_makes_no_system_call, false), TEST(driver##_makes_no_system_call_but_a_wake_up, false)
 #define ROW(driver, name, needs, fault, fault_alone) TEST(driver##_##name, false),
@@ -662,17 +665,20 @@ int main(void)
         CALLBACK_ROWS(portaudio),
         CALLBACK_ROWS(lv2),
         CALLBACK_ROWS(clap),
+        CALLBACK_ROWS(vst3),
         SCENARIOS(ROW, core)
         SCENARIOS(ROW, jack)
         SCENARIOS(ROW, portaudio)
         SCENARIOS(ROW, lv2)
         SCENARIOS(ROW, clap)
+        SCENARIOS(ROW, vst3)
         TEST(a_storm_leaves_the_core_whole, false),
     };
     /* clang-format on */
     setenv("HALOCONV_COSTS", "builtin", 1);
     setenv("LV2_BUNDLE", "tests/faulty.lv2", 1);
     setenv("CLAP_PLUGIN", "tests/faulty.clap", 1);
+    setenv("VST3_PLUGIN", "tests/faulty.vst3", 1);
     unsetenv("NSM_URL");
     make_masks();
     snprintf(hang_file, sizeof hang_file, "%s/hang", folder);

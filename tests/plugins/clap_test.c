@@ -79,8 +79,9 @@ static clap_process_status play_doubles(struct take *t, float *const *in, float 
     return status;
 }
 
-static void take_play(struct take *t, int n)
+static void take_play(void *take, int n)
 {
+    struct take *t = take;
     float *in[MAX_CHANNELS], *out[MAX_CHANNELS];
     check(t->n + n <= t->cap, "the test asks for more than its own %d frames", t->cap);
     for (int ch = 0; ch < t->s->variant->n_out; ch++) out[ch] = t->out[ch] + t->n;
@@ -93,16 +94,6 @@ static void take_play(struct take *t, int n)
     t->status = t->is_double ? play_doubles(t, in, out, n) : clap_play(t->s, in, out, (uint32_t)n);
     check(t->status != CLAP_PROCESS_ERROR, "a block of %d frames is refused", n);
     t->n += n;
-}
-
-/* Blocks of 0 to `max_block` frames until `frames` have been played. */
-static void take_play_random(struct take *t, int frames, int max_block, uint64_t seed)
-{
-    struct random r = random_seeded(seed);
-    for (int end = t->n + frames; t->n < end;) {
-        int n = random_int(&r, 0, max_block);
-        take_play(t, n < end - t->n ? n : end - t->n);
-    }
 }
 
 static void check_mix(const struct take *t, const char *path, struct mix mix, int origin, int first)
@@ -253,8 +244,8 @@ static void every_plugin_plays_its_mask(const char *backend)
             if (variants[v].n_sources > 0 || (way % 2 && variants[v].n_in != variants[v].n_out)) continue;
             struct take t = take_open(variants[v].symbol, SANITIZED ? 3000 : 9000, 128);
             t.in_place = way % 2, t.is_double = way / 2;
-            take_play_random(&t, t.cap / 2, 700, 1);
-            take_play_random(&t, t.cap - t.n, 5, 2);
+            play_random_blocks(take_play, &t, t.cap / 2, 700, 1);
+            play_random_blocks(take_play, &t, t.cap - t.n, 5, 2);
             check_mix(&t, shipped(variants[v].mask), wet_only, 0, 0);
             take_close(&t);
         }
@@ -293,7 +284,7 @@ static void another_rate_or_block_plays_the_same_mask(const char *backend)
         t.rate = rates[i];
         clap_activate(t.s, t.rate, (uint32_t)blocks[i]);
         int from = t.n;
-        take_play_random(&t, 8000, 600, 3);
+        play_random_blocks(take_play, &t, 8000, 600, 3);
         check_mix(&t, mask, wet_only, from, from);
     }
     take_close(&t);
@@ -302,11 +293,11 @@ static void another_rate_or_block_plays_the_same_mask(const char *backend)
 static void reset_forgets(const char *backend)
 {
     struct take t = take_open("stereo", 20000, 64);
-    take_play_random(&t, 5000, 300, 1);
+    play_random_blocks(take_play, &t, 5000, 300, 1);
     for (int i = 0; i < 2; i++) {
         int from = t.n;
         clap_reset(t.s);
-        take_play_random(&t, 5000, 300, 2);
+        play_random_blocks(take_play, &t, 5000, 300, 2);
         check_mix(&t, shipped("hall.wav"), wet_only, from, from);
     }
     take_close(&t);
@@ -316,7 +307,7 @@ static void reset_forgets_while_a_mask_is_loaded(const char *backend)
 {
     struct take t = take_open("mono", 30000, 64);
     double give_up = now_s() + 60;
-    take_play_random(&t, 5000, 300, 1);
+    play_random_blocks(take_play, &t, 5000, 300, 1);
     clap_caught(t.s); /* from now on blocks and resets are trapped */
     clap_log(t.s);
     atomic_store(&t.s->n_logs, 0);
@@ -328,18 +319,18 @@ static void reset_forgets_while_a_mask_is_loaded(const char *backend)
     for (int i = 0; i < 2; i++) {
         int from = t.n;
         clap_reset(t.s);
-        take_play_random(&t, 5000, 300, 2);
+        play_random_blocks(take_play, &t, 5000, 300, 2);
         check_mix(&t, shipped("cabinet.wav"), wet_only, from, from);
     }
     int from = t.n;
     clap_reset(t.s); /* the engine that is made before the next block has the earlier input */
     atomic_store(&t.s->n_logs, MAX_LOGS);
     clap_await_presets(t.s, 1);
-    take_play_random(&t, 3000, 300, 2);
+    play_random_blocks(take_play, &t, 3000, 300, 2);
     const char *caught = clap_caught(t.s);
     check(!caught, "the audio thread calls %s", caught);
     int there = t.n;
-    take_play_random(&t, 3000, 300, 3);
+    play_random_blocks(take_play, &t, 3000, 300, 3);
     check_mix(&t, shipped("hall.wav"), wet_only, from, there);
     take_close(&t);
 }
@@ -380,13 +371,13 @@ static void controls_mix_and_bypass_is_the_input(const char *backend)
     clap_set(t.s, GAIN, 3, 0);
     clap_modulate(t.s, GAIN, -1, 0);
     clap_set(t.s, PREDELAY, 10, 0);
-    take_play_random(&t, 20000, 512, 4);
+    play_random_blocks(take_play, &t, 20000, 512, 4);
     double gain = pow(10, 2.0 / 20);
     check_mix(&t, mask, (struct mix){gain * pow(10, -1), gain * pow(10, -6.0 / 20), 480}, 0, 10000);
     clap_set(t.s, ENABLED, 1, 0);
-    take_play_random(&t, 4000, 512, 5);
+    play_random_blocks(take_play, &t, 4000, 512, 5);
     int from = t.n;
-    take_play_random(&t, 4000, 512, 6);
+    play_random_blocks(take_play, &t, 4000, 512, 6);
     for (int ch = 0; ch < 2; ch++)
         for (int i = from; i < t.n; i++)
             check(t.out[ch][i] == t.in[ch][i], "bypassed, channel %d, frame %d: got %g, want %g", ch, i,
@@ -679,9 +670,9 @@ static void a_state_plays_while_active_and_before(const char *backend)
         if (!is_active) clap_deactivate(b.s);
         check(clap_load(b.s, text, strlen(text), STATE_BYTES) && b.s->n_rescans == 1, "load");
         if (!is_active) clap_activate(b.s, RATE, 64);
-        take_play_random(&b, 4000, 300, 1);
+        play_random_blocks(take_play, &b, 4000, 300, 1);
         int from = b.n;
-        take_play_random(&b, 4000, 300, 2);
+        play_random_blocks(take_play, &b, 4000, 300, 2);
         check_mix(&b, mask, (struct mix){0, pow(10, -6.0 / 20), 0}, is_active ? 0 : 500, from);
         take_close(&b);
     }
@@ -824,9 +815,9 @@ static void presets_load_mask_and_gains(const char *backend)
             if (!is_active) clap_deactivate(t.s);
             check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, p->symbol), "%s", p->symbol);
             if (!is_active) clap_activate(t.s, RATE, 256);
-            take_play_random(&t, 8000, 300, 1);
+            play_random_blocks(take_play, &t, 8000, 300, 1);
             int from = t.n;
-            take_play_random(&t, 4000, 300, 2);
+            play_random_blocks(take_play, &t, 4000, 300, 2);
             clap_await_presets(t.s, 1);
             check(t.s->n_loaded == 1 && t.s->n_rescans == 1, "%s: %d loaded, %d rescans", p->symbol, t.s->n_loaded,
                   t.s->n_rescans);
@@ -861,7 +852,7 @@ static void a_preset_that_cannot_be_loaded_is_reported(const char *backend)
         check(t.s->n_errors == before + 1 && t.s->error[0] && t.s->n_loaded == 0, "preset %zu: not reported", i);
     }
     check(strstr(t.s->error, "broken.txt"), "%s", t.s->error);
-    take_play_random(&t, 4000, 100, 1);
+    play_random_blocks(take_play, &t, 4000, 100, 1);
     check_mix(&t, shipped("cabinet.wav"), wet_only, 0, 0);
     take_close(&t);
 }
@@ -884,9 +875,9 @@ static void a_preset_is_answered_when_its_own_load_ends(const char *backend)
     atomic_store(&t.s->n_logs, MAX_LOGS);
     clap_await_presets(t.s, 1);
     check(t.s->n_loaded == 1 && t.s->n_errors == 0, "the load before is the preset's answer: %s", t.s->error);
-    take_play_random(&t, 4000, 100, 1);
+    play_random_blocks(take_play, &t, 4000, 100, 1);
     int from = t.n;
-    take_play_random(&t, 4000, 100, 1);
+    play_random_blocks(take_play, &t, 4000, 100, 1);
     check_mix(&t, shipped("cabinet.wav"), wet_only, 0, from);
     take_close(&t);
 }
@@ -964,7 +955,7 @@ static void masks_come_while_blocks_play(const char *backend)
             check(now_s() < give_up && t.n + 64 <= t.cap, "the mask does not come: %s", clap_log(t.s));
             take_play(&t, 64);
         }
-        take_play_random(&t, 3000, 300, 17);
+        play_random_blocks(take_play, &t, 3000, 300, 17);
         const char *caught = SANITIZED ? NULL : clap_caught(t.s);
         check(!caught, "process() reached %s", caught);
     }

@@ -1,16 +1,11 @@
 /* The window of the LV2 plugins: haloconv_ui.so in a host of one frame, on an X server without a screen (Xvfb). */
-#include "check.h"
-#include "plugins/core/plugin_window.h"
-#include "plugins/haloconv.lv2/messages.h"
+#include "plugins/haloconv.lv2/messages.h" /* before X11, which defines Bool */
 #include "plugins/haloconv.lv2/ports.h"
-#include "plugins/window/parts.h"
-#include "x_server.h"
 
-#include <X11/Xlib.h>
+#include "gui_frame.h"
+
 #include <X11/Xutil.h>
-#include <X11/extensions/XTest.h>
 #include <dlfcn.h>
-#include <fontconfig/fontconfig.h>
 #include <lv2/core/lv2.h>
 #include <lv2/data-access/data-access.h>
 #include <lv2/instance-access/instance-access.h>
@@ -40,10 +35,7 @@ struct shown {
     const LV2UI_Idle_Interface *idle;
     LV2UI_Handle handle;
     LV2UI_Widget widget;
-    Display *display;
-    Window frame;
-    struct plugin_window content; /* with `layout`: where the window's parts are */
-    struct window layout;
+    struct gui_frame f;
     struct uris uris;
     char log[1000]; /* what came: "hold 9\n", "9 = 1.5\n", "release 9\n", "ask\n", "load PATH\n" */
     int width, height;
@@ -125,17 +117,14 @@ static void open_ui(const struct variant *variant, bool has_instance)
     memset(&host, 0, sizeof host);
     host.variant = variant;
     host.ui = load_ui();
-    host.display = XOpenDisplay(NULL);
-    host.frame = XCreateSimpleWindow(host.display, DefaultRootWindow(host.display), 0, 0, 1200, 800, 0, 0, 0);
-    XMapWindow(host.display, host.frame);
-    XSync(host.display, False);
+    gui_frame_open(&host.f, 1200, 800);
     (void)snprintf(uri, sizeof uri, PLUGIN_URI "%s", variant->symbol);
     uris_map(&host.uris, &mapper, uri, variant);
     static LV2UI_Touch touch = {NULL, on_touch};
     LV2UI_Resize resize = {NULL, on_resize};
     LV2_Extension_Data_Feature access = {data_access};
     const LV2_Feature features[] = {{LV2_URID__map, &mapper},
-                                    {LV2_UI__parent, (void *)(uintptr_t)host.frame},
+                                    {LV2_UI__parent, (void *)(uintptr_t)host.f.window},
                                     {LV2_UI__touch, &touch},
                                     {LV2_UI__resize, &resize},
                                     {LV2_INSTANCE_ACCESS_URI, &mapper},
@@ -148,43 +137,27 @@ static void open_ui(const struct variant *variant, bool has_instance)
     check(host.idle && strcmp(host.log, "ask\n") == 0, "the window does not ask for the mask: %s", host.log);
     check(host.width > 300 && host.height > 200, "the host hears of %d x %d pixels", host.width, host.height);
     host.log[0] = '\0';
-    plugin_window_init(&host.content, variant, "", NULL, NULL);
-    host.layout.model = &host.content.model;
-    host.layout.width = host.width, host.layout.height = host.height, host.layout.scale = 1;
-    layout_make(&host.layout);
+    gui_frame_lay_out(&host.f, variant, host.width, host.height);
 }
 
 static void close_ui(void)
 {
     host.ui->cleanup(host.handle);
-    XCloseDisplay(host.display);
+    gui_frame_close(&host.f);
 }
 
-/* Runs the host's timer until the condition holds, at most 10 s. */
-#define until(condition, ...)                                                                                          \
-    do {                                                                                                               \
-        const double until_end = now_s() + 10;                                                                         \
-        XSync(host.display, False);                                                                                    \
-        while (!(condition) && now_s() < until_end) {                                                                  \
-            check(host.idle->idle(host.handle) == 0, "the window has ended");                                          \
-            pause_us(4000);                                                                                            \
-        }                                                                                                              \
-        check(condition, __VA_ARGS__);                                                                                 \
-    } while (0)
+static void tick(void)
+{
+    check(host.idle->idle(host.handle) == 0, "the window has ended");
+}
+
+/* Runs the host's timer until the condition holds. */
+#define until(condition, ...) gui_until(&host.f, tick(), condition, __VA_ARGS__)
 
 static void settle(void)
 {
     const double end = now_s() + 0.15;
     until(now_s() > end, "time stands still");
-}
-
-static void click(struct rect r, unsigned button, int n)
-{
-    XTestFakeMotionEvent(host.display, -1, r.x + r.w / 2, r.y + r.h / 2, CurrentTime);
-    for (int i = 0; i < n; i++) {
-        XTestFakeButtonEvent(host.display, button, True, CurrentTime);
-        XTestFakeButtonEvent(host.display, button, False, CurrentTime);
-    }
 }
 
 static int port_of(int control)
@@ -198,9 +171,9 @@ static int port_of(int control)
 static int pixels_changed(int part)
 {
     static XImage *before;
-    const struct rect r = host.layout.part[part];
+    const struct rect r = host.f.layout.part[part];
     settle();
-    XImage *now = XGetImage(host.display, (Window)(uintptr_t)host.widget, r.x, r.y, (unsigned)r.w, (unsigned)r.h,
+    XImage *now = XGetImage(host.f.display, (Window)(uintptr_t)host.widget, r.x, r.y, (unsigned)r.w, (unsigned)r.h,
                             AllPlanes, ZPixmap);
     int n = 0;
     for (int y = 0; before && y < r.h; y++)
@@ -217,14 +190,12 @@ static void a_knob_writes_its_port_inside_a_gesture(const char *backend)
     char want[100];
     open_ui(&variants[2], true);
     const int port = port_of(GAIN);
-    int i = 0;
-    while (host.content.control[i] != GAIN) i++;
-    click(host.layout.part[PART_CONTROLS + i], 4, 1);
+    gui_click(&host.f, gui_part(&host.f, GAIN), 4, 1);
     (void)snprintf(want, sizeof want, "hold %d\n%d = 0.5\nrelease %d\n", port, port, port);
     until(strcmp(host.log, want) == 0, "a notch of the wheel sends\n%s", host.log);
     host.ui->port_event(host.handle, (uint32_t)port, sizeof(float), 0, &(float){-6}); /* the host's automation */
     host.log[0] = '\0';
-    click(host.layout.part[PART_CONTROLS + i], 5, 1);
+    gui_click(&host.f, gui_part(&host.f, GAIN), 5, 1);
     (void)snprintf(want, sizeof want, "hold %d\n%d = -6.5\nrelease %d\n", port, port, port);
     until(strcmp(host.log, want) == 0, "after the host's -6 dB, a notch sends\n%s", host.log);
     close_ui();
@@ -234,9 +205,7 @@ static void a_preset_sends_its_mask_and_values(const char *backend)
 {
     open_ui(&variants[2], false);
     settle();
-    struct rect row = host.layout.part[PART_LIST];
-    row.h = host.layout.row_height, row.y += 3 * row.h;
-    click(row, 1, 2);
+    gui_click(&host.f, gui_row(&host.f, 3), 1, 2);
     until(strstr(host.log, "load "), "a double click loads nothing: %s", host.log);
     check(strcmp(host.log, "hold 4\n4 = 0\nrelease 4\nhold 5\n5 = -12\nrelease 5\nhold 7\n7 = 0\nrelease 7\n"
                            "load /masks/plate.wav\n") == 0,
@@ -263,12 +232,10 @@ static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
     settle();
     const int port = port_of(A_B);
     check(port == 4 + variant_messages(host.variant) + 3, "A/B is port %d, not the last one", port);
-    click(host.layout.part[PART_SIDE_B], 1, 1);
+    gui_click(&host.f, host.f.layout.part[PART_SIDE_B], 1, 1);
     (void)snprintf(want, sizeof want, "hold %d\n%d = 1\nrelease %d\n", port, port, port);
     until(strcmp(host.log, want) == 0, "a click on B sends\n%s", host.log);
-    struct rect row = host.layout.part[PART_LIST];
-    row.h = host.layout.row_height, row.y += 3 * row.h;
-    click(row, 1, 2);
+    gui_click(&host.f, gui_row(&host.f, 3), 1, 2);
     until(strstr(host.log, "load "), "a double click loads nothing: %s", host.log);
     check(strstr(host.log, "load B /masks/plate.wav\n"), "%s", host.log);
     pixels_changed(PART_SIDE_B);
@@ -301,9 +268,9 @@ static void meters_come_from_the_instance(const char *backend)
         pixels_changed(PART_METERS);
         host.ui->port_event(host.handle, (uint32_t)port_of(LOAD), sizeof(float), 0, &(float){37});
         check(pixels_changed(PART_METERS) > 5, "the load is not shown");
-        XImage *image = XGetImage(host.display, (Window)(uintptr_t)host.widget, 0, 0, (unsigned)host.width,
+        XImage *image = XGetImage(host.f.display, (Window)(uintptr_t)host.widget, 0, 0, (unsigned)host.width,
                                   (unsigned)host.height, AllPlanes, ZPixmap);
-        const struct rect r = host.layout.part[PART_METERS];
+        const struct rect r = host.f.layout.part[PART_METERS];
         int n_lit = 0; /* pixels of a meter: far from grey */
         for (int y = r.y; y < r.y + r.h; y++)
             for (int x = r.x; x < r.x + r.w; x++) {
@@ -336,14 +303,8 @@ static void hostile_messages_do_nothing(const char *backend)
           "a window for another's plugin");
 }
 
-static void skipped(const char *backend)
-{
-    check_skip("no Xvfb; install the package xvfb");
-}
-
 int main(void)
 {
-    static const struct test no_server[] = {TEST(skipped, 0)};
     static const struct test tests[] = {
         TEST(a_knob_writes_its_port_inside_a_gesture, 0),
         TEST(a_preset_sends_its_mask_and_values, 0),
@@ -352,13 +313,5 @@ int main(void)
         TEST(meters_come_from_the_instance, 0),
         TEST(hostile_messages_do_nothing, 0),
     };
-    char display[16];
-    const pid_t server = server_start(24, display);
-    if (!server) return check_main("lv2_ui", no_server, 1);
-    setenv("DISPLAY", display, 1);
-    const int result = check_main("lv2_ui", tests, sizeof tests / sizeof *tests);
-    server_end(server);
-    cairo_debug_reset_static_data(); /* fonts that Cairo and fontconfig keep are not leaks */
-    FcFini();
-    return result;
+    return server_check_main("lv2_ui", tests, sizeof tests / sizeof *tests, NULL);
 }

@@ -53,6 +53,16 @@ const char *text_file(const char *name, const char *text)
     return path;
 }
 
+void play_random_blocks(void (*play)(void *take, int n), void *take, int frames, int max_block, uint64_t seed)
+{
+    struct random r = random_seeded(seed);
+    for (int n; frames > 0; frames -= n) {
+        n = random_int(&r, 0, max_block);
+        if (n > frames) n = frames;
+        play(take, n);
+    }
+}
+
 struct responses { /* with a mono mask spread over the outputs of a plugin with one input */
     hc_responses file;
     hc_route routes[4096];

@@ -22,6 +22,9 @@ static const struct mix wet_only = {0, 1, 0};
  * counts as silence. */
 void check_played(const struct played *played, const char *path, struct mix mix, int origin, int first, int last);
 
+/* Calls play(take, n) with blocks of 0 to `max_block` frames until `frames` have been played. */
+void play_random_blocks(void (*play)(void *take, int n), void *take, int frames, int max_block, uint64_t seed);
+
 /* Writes a mask of decaying noise, or a text, in a folder of ours. The path is valid until the fourth call after it. */
 const char *mask_file(const char *name, int n_channels, int n_frames, int rate, uint64_t seed);
 const char *text_file(const char *name, const char *text);

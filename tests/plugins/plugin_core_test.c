@@ -2,8 +2,8 @@
  * worker in turn: core_work runs only where the test calls it. */
 #include "check.h"
 #include "dsp/live/loudness.h"
-#include "plugins/core/core.h"
 #include "played.h"
+#include "plugins/core/core.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -279,8 +279,8 @@ static void trim_cuts_both_masks(const char *backend)
     const char *other = mask_file("other.wav", 2, 700, RATE, 4), *a = text_file("whole.txt", whole),
                *want = text_file("cut.txt", cut);
     struct stage s = stage_open(CORE_HOST_WORKER, a, other);
-    check(core_tail(s.core) == N && end < N - 500 && end > 500, "a tail of %u frames, %d in the end",
-          core_tail(s.core), end);
+    check(core_tail(s.core) == N && end < N - 500 && end > 500, "a tail of %u frames, %d in the end", core_tail(s.core),
+          end);
     core_set(s.core, TRIM, 30);
     work(&s);
     check(core_tail(s.core) == (uint32_t)end, "a tail of %u frames, want %d", core_tail(s.core), end);

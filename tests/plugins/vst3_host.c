@@ -15,12 +15,12 @@ enum { MAX_POINTS = 16 };
 const char *vst3_file(void)
 {
     static char path[4096];
-    const char *build = getenv("BUILD");
-    char relative[2048];
+    const char *build = getenv("BUILD"), *name = getenv("VST3_PLUGIN");
+    char relative[2048], in_bundle[200];
     struct utsname machine;
     uname(&machine);
-    snprintf(relative, sizeof relative, "%s/haloconv.vst3/Contents/%s-linux/haloconv.so", build ? build : "build",
-             machine.machine);
+    snprintf(in_bundle, sizeof in_bundle, "haloconv.vst3/Contents/%s-linux/haloconv.so", machine.machine);
+    snprintf(relative, sizeof relative, "%s/%s", build ? build : "build", name ? name : in_bundle);
     check(realpath(relative, path), "%s: there is no plugin", relative);
     return path;
 }
@@ -41,6 +41,84 @@ struct v3_plugin_factory_3 **vst3_factory(void)
     return factory;
 }
 
+/* ---- the component handler ---------------------------------------------------------------------- */
+
+#define HANDLER(self, part) ((struct vst3_handler *)(void *)((char *)(self)-offsetof(struct vst3_handler, part)))
+
+static uint32_t V3_API handler_ref(void *self)
+{
+    return (uint32_t)++HANDLER(self, calls)->n_refs;
+}
+
+static uint32_t V3_API handler_unref(void *self)
+{
+    return (uint32_t)--HANDLER(self, calls)->n_refs;
+}
+
+static v3_result V3_API handler_query(void *self, const v3_tuid iid, void **to)
+{
+    *to = NULL;
+    if (!v3_tuid_match(iid, v3_component_handler2_iid)) return V3_NO_INTERFACE;
+    handler_ref(self);
+    *to = &HANDLER(self, calls)->more_calls;
+    return V3_OK;
+}
+
+static v3_result note_edit(void *self, char kind, v3_param_id id, double value)
+{
+    struct vst3_handler *h = HANDLER(self, calls);
+    check(h->n_edits < (int)(sizeof h->edits / sizeof *h->edits), "too many edits");
+    h->edits[h->n_edits++] = (struct vst3_edit){kind, id, value};
+    return V3_OK;
+}
+
+static v3_result V3_API handler_begin(void *self, v3_param_id id)
+{
+    return note_edit(self, '(', id, 0);
+}
+
+static v3_result V3_API handler_perform(void *self, v3_param_id id, double value)
+{
+    return note_edit(self, '=', id, value);
+}
+
+static v3_result V3_API handler_end(void *self, v3_param_id id)
+{
+    return note_edit(self, ')', id, 0);
+}
+
+static v3_result V3_API handler_restart(void *self, int32_t flags)
+{
+    HANDLER(self, calls)->n_restarts += flags == V3_RESTART_PARAM_VALUES_CHANGED;
+    return V3_OK;
+}
+
+static uint32_t V3_API more_unref(void *self)
+{
+    return (uint32_t)--HANDLER(self, more_calls)->n_refs;
+}
+
+static v3_result V3_API more_dirty(void *self, v3_bool is_dirty)
+{
+    struct vst3_handler *h = HANDLER(self, more_calls);
+    h->n_dirty += is_dirty;
+    check(
+        vst3_save((struct vst3_session *)(void *)((char *)h - offsetof(struct vst3_session, handler)), h->state, 4096),
+        "no state");
+    return V3_OK;
+}
+
+static const struct v3_component_handler handler_calls = {.query_interface = handler_query,
+                                                          .ref = handler_ref,
+                                                          .unref = handler_unref,
+                                                          .begin_edit = handler_begin,
+                                                          .perform_edit = handler_perform,
+                                                          .end_edit = handler_end,
+                                                          .restart_component = handler_restart};
+static const struct v3_component_handler2 handler2_calls = {.unref = more_unref, .set_dirty = more_dirty};
+
+/* ---- the instance ------------------------------------------------------------------------------- */
+
 struct vst3_session *vst3_open(const char *variant)
 {
     struct v3_plugin_factory_3 **f = vst3_factory();
@@ -48,13 +126,17 @@ struct vst3_session *vst3_open(const char *variant)
     struct v3_class_info info;
     for (int v = 0; v < N_VARIANTS; v++)
         if (strcmp(variants[v].symbol, variant) == 0) s->variant = &variants[v];
-    int i = 0;
-    while ((*f)->get_class_info(f, i, &info) == V3_OK && strcmp(info.name, s->variant->name) != 0) i++;
+    int class = 0;
+    while ((*f)->get_class_info(f, class, &info) == V3_OK && strcmp(info.name, s->variant->name) != 0) class ++;
     check((*f)->create_instance(f, info.class_id, v3_component_iid, (void **)&s->component) == V3_OK, "%s", variant);
     struct v3_component **c = s->component;
     check((*c)->initialize(c, NULL) == V3_OK, "initialize failed");
     check((*c)->query_interface(c, v3_audio_processor_iid, (void **)&s->processor) == V3_OK, "no processor");
     check((*c)->query_interface(c, v3_edit_controller_iid, (void **)&s->controller) == V3_OK, "no controller");
+    s->handler.calls = &handler_calls;
+    s->handler.more_calls = &handler2_calls;
+    (*s->controller)->set_component_handler(s->controller, (struct v3_component_handler **)&s->handler.calls);
+    for (int i = 0; i < N_CONTROLS; i++) s->meters[i] = NAN;
     s->setup = (struct v3_process_setup){V3_OFFLINE, V3_SAMPLE_32, 0, 48000};
     return s;
 }
@@ -62,6 +144,7 @@ struct vst3_session *vst3_open(const char *variant)
 void vst3_close(struct vst3_session *s)
 {
     check((*s->component)->terminate(s->component) == V3_OK, "terminate failed");
+    check(s->handler.n_refs == 0, "%d references to the host are left", s->handler.n_refs);
     check((*s->controller)->unref(s->controller) == 2 && (*s->processor)->unref(s->processor) == 1 &&
               (*s->component)->unref(s->component) == 0,
           "references are left");
@@ -148,6 +231,42 @@ struct v3_param_changes **vst3_points(void)
     return (struct v3_param_changes **)&changes;
 }
 
+/* ---- meters ------------------------------------------------------------------------------------- */
+
+static struct meter {
+    const struct v3_param_value_queue *calls;
+    struct vst3_session *s;
+    int control;
+} meter;
+
+static v3_result V3_API meter_add_point(void *self, int32_t frame, double value, int32_t *index)
+{
+    const struct meter *m = self;
+    check(value >= 0 && value <= 1, "a meter of %g", value);
+    m->s->meters[m->control] = value;
+    *index = 0;
+    return frame == 0 ? V3_OK : V3_INVALID_ARG;
+}
+
+static struct v3_param_value_queue **V3_API meter_add(void *self, v3_param_id *id, int32_t *index)
+{
+    static const struct v3_param_value_queue calls = {.add_point = meter_add_point};
+    meter.calls = &calls;
+    meter.control = LOAD;
+    while (meter.control < N_CONTROLS && control_id(meter.control) != *id) meter.control++;
+    check(meter.control < N_CONTROLS, "a block sends parameter %x", *id);
+    *index = 0;
+    return (struct v3_param_value_queue **)(void *)&meter;
+}
+
+static struct v3_param_changes **meters_of(struct vst3_session *s)
+{
+    static const struct v3_param_changes calls = {.add_param_data = meter_add};
+    static const struct v3_param_changes *changes = &calls;
+    meter.s = s;
+    return (struct v3_param_changes **)&changes;
+}
+
 double vst3_get(struct vst3_session *s, enum control control)
 {
     v3_param_id id = control_id(control);
@@ -181,7 +300,8 @@ v3_result vst3_play(struct vst3_session *s, void *const *in, void *const *out, i
                                                    .num_output_buses = 1,
                                                    .inputs = &from,
                                                    .outputs = &to,
-                                                   .input_params = vst3_points()});
+                                                   .input_params = vst3_points(),
+                                                   .output_params = meters_of(s)});
 }
 
 /* ---- state -------------------------------------------------------------------------------------- */

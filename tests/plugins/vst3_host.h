@@ -14,9 +14,18 @@ struct vst3_session {
     struct v3_process_setup setup;
     bool is_trapped;             /* forbidden calls of blocks in real time are noted                             */
     const char *caught;          /* the first one; NULL = none                                                   */
+    double meters[N_CONTROLS];   /* normalised values that blocks have sent; NaN: none                           */
+    struct vst3_handler {        /* of the host, for the window and the presets                                  */
+        const struct v3_component_handler *calls;
+        const struct v3_component_handler2 *more_calls;
+        int n_refs, n_restarts, n_dirty; /* restarts: those for values                                           */
+        struct vst3_edit { char kind; v3_param_id id; double value; } edits[64]; /* kind: '(', '=' or ')'        */
+        int n_edits;
+        char state[32768];       /* at the last set_dirty                                                        */
+    } handler;
 };
 
-/* The file of the bundle in $BUILD, and its factory. They end the test on failure. */
+/* The plugin, $VST3_PLUGIN in $BUILD or the file of the bundle, and its factory. They end the test on failure. */
 const char *vst3_file(void);
 struct v3_plugin_factory_3 **vst3_factory(void);
 

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { RATE = 48000, STATE_BYTES = 32768, MAX_FRAMES = 8192 };
 
@@ -63,8 +64,9 @@ static void take_close(struct take *t)
     for (int ch = 0; ch < n_out; ch++) free(t->out[ch]);
 }
 
-static void take_play(struct take *t, int n)
+static void take_play(void *take, int n)
 {
+    struct take *t = take;
     static double doubles[2][MAX_CHANNELS][MAX_FRAMES];
     void *in[MAX_CHANNELS], *out[MAX_CHANNELS];
     bool is_double = t->s->setup.symbolic_sample_size == V3_SAMPLE_64;
@@ -80,16 +82,6 @@ static void take_play(struct take *t, int n)
     for (int ch = 0; is_double && ch < t->s->variant->n_out; ch++)
         for (int i = 0; i < n; i++) t->out[ch][t->n + i] = (float)doubles[1][ch][i];
     t->n += n;
-}
-
-/* Blocks of 0 to `max_block` frames until `frames` have been played. */
-static void take_play_random(struct take *t, int frames, int max_block, uint64_t seed)
-{
-    struct random r = random_seeded(seed);
-    for (int end = t->n + frames; t->n < end;) {
-        int n = random_int(&r, 0, max_block);
-        take_play(t, n < end - t->n ? n : end - t->n);
-    }
 }
 
 static void check_mix(const struct take *t, const char *path, struct mix mix, int origin, int first)
@@ -109,8 +101,9 @@ static int count_files(void)
     return n;
 }
 
-static void a_scan_lists_every_plugin_and_opens_nothing(const char *backend)
+static void a_scan_is_fast_and_opens_nothing(const char *backend)
 {
+    clock_t start = clock();
     struct v3_plugin_factory_3 **f = vst3_factory();
     int files = count_files();
     check((*f)->num_classes(f) == N_VARIANTS, "%d classes", (*f)->num_classes(f));
@@ -130,11 +123,41 @@ static void a_scan_lists_every_plugin_and_opens_nothing(const char *backend)
         check((*s->controller)->get_parameter_count(s->controller) > 0, "%s has no parameter", one.name);
         vst3_close(s);
     }
+    double ms = 1e3 * (double)(clock() - start) / CLOCKS_PER_SEC;
+    check(SANITIZED || ms < 50, "a scan takes %.1f ms", ms);
     check(count_files() == files, "a scan leaves files open");
     FILE *maps = fopen("/proc/self/maps", "r");
     check(maps, "/proc/self/maps");
     for (char line[4200]; fgets(line, sizeof line, maps);) check(!strstr(line, "cuda"), "a scan opens a GPU: %s", line);
     fclose(maps);
+}
+
+/* Hosts read the file instead of loading the plugin. */
+static void the_module_info_is_that_of_the_factory(const char *backend)
+{
+    static char text[16384];
+    char path[4200], want[600];
+    struct v3_plugin_factory_3 **f = vst3_factory();
+    struct v3_class_info_2 info;
+    snprintf(path, sizeof path, "%.*sResources/moduleinfo.json",
+             (int)(strstr(vst3_file(), "Contents/") + 9 - vst3_file()), vst3_file());
+    FILE *file = fopen(path, "r");
+    check(file, "%s", path);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    const char *at = text;
+    for (int i = 0; (*f)->get_class_info_2(f, i, &info) == V3_OK; i++) {
+        char id[33];
+        for (int k = 0; k < 16; k++) snprintf(id + 2 * k, 3, "%02X", info.class_id[k]);
+        snprintf(want, sizeof want,
+                 "\"CID\": \"%s\",\n      \"Category\": \"%s\",\n      \"Name\": \"%s\",\n      \"Vendor\": \"%s\",\n"
+                 "      \"Version\": \"%s\",\n      \"SDKVersion\": \"%s\",\n",
+                 id, info.category, info.name, info.vendor, info.version, info.sdk_version);
+        at = strstr(at, want);
+        check(at, "class %d of the factory is not class %d of %s:\n%s", i, i, path, want);
+        at += strlen(want);
+    }
+    check(!strstr(at, "CID"), "%s has more classes", path);
 }
 
 /* Sessions of hosts have these. */
@@ -209,8 +232,8 @@ static void every_plugin_plays_its_mask(const char *backend)
             if (variants[v].n_sources > 0 || (way % 2 && variants[v].n_in != variants[v].n_out)) continue;
             struct take t = take_open(variants[v].symbol, SANITIZED ? 3000 : 9000, NULL, way / 2, 128);
             t.in_place = way % 2;
-            take_play_random(&t, t.cap / 2, 700, 1);
-            take_play_random(&t, t.cap - t.n, 5, 2);
+            play_random_blocks(take_play, &t, t.cap / 2, 700, 1);
+            play_random_blocks(take_play, &t, t.cap - t.n, 5, 2);
             check_mix(&t, shipped(variants[v].mask), wet_only, 0, 0);
             take_close(&t);
         }
@@ -233,20 +256,20 @@ static void any_block(const char *backend)
 static void stopping_forgets_and_another_mask_plays(const char *backend)
 {
     struct take t = take_open("stereo", 40000, NULL, V3_SAMPLE_32, 64);
-    take_play_random(&t, 5000, 300, 1);
+    play_random_blocks(take_play, &t, 5000, 300, 1);
     int from = t.n;
     (*t.s->processor)->set_processing(t.s->processor, false);
     (*t.s->processor)->set_processing(t.s->processor, true);
-    take_play_random(&t, 5000, 300, 2);
+    play_random_blocks(take_play, &t, 5000, 300, 2);
     check_mix(&t, shipped("hall.wav"), wet_only, from, from);
     const char *mask = mask_file("other.wav", 2, 3000, RATE, 9);
     load_mask(t.s, mask);
-    take_play_random(&t, 10000, 300, 3);
+    play_random_blocks(take_play, &t, 10000, 300, 3);
     check_mix(&t, mask, wet_only, 0, t.n - 4000);
     vst3_deactivate(t.s);
     from = t.n;
     vst3_activate(t.s, 500);
-    take_play_random(&t, 5000, 300, 4);
+    play_random_blocks(take_play, &t, 5000, 300, 4);
     check_mix(&t, mask, wet_only, from, from);
     take_close(&t);
 }
@@ -307,15 +330,15 @@ static void controls_mix_and_bypass_is_the_input(const char *backend)
     vst3_point(t.s, GAIN, 3, 0);
     vst3_point(t.s, PREDELAY, 10, 0);
     take_play(&t, 0); /* the parameters alone */
-    take_play_random(&t, 20000, 512, 4);
+    play_random_blocks(take_play, &t, 20000, 512, 4);
     double gain = pow(10, 3.0 / 20);
     check_mix(&t, mask, (struct mix){gain * pow(10, -1), gain * pow(10, -6.0 / 20), 480}, 0, 10000);
     uint32_t tail = (*t.s->processor)->get_tail_samples(t.s->processor);
     check(tail >= 3480 && tail < 4480, "a tail of %u frames", tail);
     vst3_point(t.s, ENABLED, 1, 0);
-    take_play_random(&t, 4000, 512, 5);
+    play_random_blocks(take_play, &t, 4000, 512, 5);
     int from = t.n;
-    take_play_random(&t, 4000, 512, 6);
+    play_random_blocks(take_play, &t, 4000, 512, 6);
     for (int ch = 0; ch < 2; ch++)
         for (int i = from; i < t.n; i++) check(t.out[ch][i] == t.in[ch][i], "bypassed: channel %d, frame %d", ch, i);
     take_close(&t);
@@ -386,7 +409,7 @@ static void hostile_points_are_limited(const char *backend)
     struct take t = take_open("stereo", 4096, NULL, V3_SAMPLE_32, 64);
     static const int frames[] = {500, -7, 70000, INT32_MAX, INT32_MIN, 3};
     for (int i = 0; i < 6; i++) vst3_point(t.s, WET, i % 2 ? NAN : INFINITY, frames[i]);
-    vst3_point(t.s, LOAD, 5, 3); /* not a parameter */
+    vst3_point(t.s, LOAD, 5, 3); /* only the plugin sets it */
     take_play(&t, 4096);
     for (int i = 0; i < t.n; i++) check(isfinite(t.out[0][i]), "frame %d is %g", i, (double)t.out[0][i]);
     char text[STATE_BYTES];
@@ -481,52 +504,23 @@ static void texts_and_values_agree(const char *backend)
     vst3_close(s);
 }
 
-static v3_result V3_API refused(void *self, const v3_tuid iid, void **to)
-{
-    return V3_NO_INTERFACE;
-}
-
-struct handler {
-    const struct v3_component_handler *calls;
-    int n_refs, n_restarts;
-};
-
-static uint32_t V3_API handler_ref(void *self)
-{
-    return (uint32_t)++((struct handler *)self)->n_refs;
-}
-
-static uint32_t V3_API handler_unref(void *self)
-{
-    return (uint32_t)--((struct handler *)self)->n_refs;
-}
-
-static v3_result V3_API handler_restart(void *self, int32_t flags)
-{
-    ((struct handler *)self)->n_restarts += flags == V3_RESTART_PARAM_VALUES_CHANGED;
-    return V3_OK;
-}
-
 static void a_preset_is_a_choice_of_a_list(const char *backend)
 {
-    static const struct v3_component_handler calls = {
-        .query_interface = refused, .ref = handler_ref, .unref = handler_unref, .restart_component = handler_restart};
     enum { ID = 0x70726573 };
-    struct handler handler = {&calls, 0, 0};
     struct take t = take_open("stereo", 40000, NULL, V3_SAMPLE_32, 64);
     struct v3_edit_controller **c = t.s->controller;
     v3_str_128 spring = {'S', 'p', 'r', 'i', 'n', 'g'};
     double x, hall = (*c)->get_parameter_normalised(c, ID);
-    (*c)->set_component_handler(c, (struct v3_component_handler **)&handler);
     (*c)->set_parameter_normalised(c, ID, hall); /* it plays */
     (*c)->set_parameter_normalised(c, ID, 0);
-    check(handler.n_restarts == 0 && hall > 0, "a preset that plays is loaded");
-    take_play_random(&t, 5000, 300, 1);
+    check(t.s->handler.n_restarts == 0 && hall > 0, "a preset that plays is loaded");
+    play_random_blocks(take_play, &t, 5000, 300, 1);
     check_mix(&t, shipped("hall.wav"), wet_only, 0, 0);
     check((*c)->get_parameter_value_for_string(c, ID, spring, &x) == V3_OK, "no preset Spring");
     (*c)->set_parameter_normalised(c, ID, x);
-    check(handler.n_restarts == 1 && (*c)->get_parameter_normalised(c, ID) == x, "the host is not told of the values");
-    take_play_random(&t, 30000, 300, 2);
+    check(t.s->handler.n_restarts == 1 && (*c)->get_parameter_normalised(c, ID) == x,
+          "the host is not told of the values");
+    play_random_blocks(take_play, &t, 30000, 300, 2);
     check((*c)->get_parameter_normalised(c, ID) == x && vst3_get(t.s, WET) == -12, "the preset is not there");
     char text[STATE_BYTES];
     check(vst3_save(t.s, text, 1000) && vst3_load(t.s, text, strlen(text), 1000) &&
@@ -537,10 +531,38 @@ static void a_preset_is_a_choice_of_a_list(const char *backend)
     take_play(&t, 64);
     check((*c)->get_parameter_normalised(c, ID) == 0, "an own mask counts as a preset");
     take_close(&t);
-    check(handler.n_refs == 0, "%d references to the host are left", handler.n_refs);
     struct vst3_session *head = vst3_open("binaural");
     check((*head->controller)->normalised_parameter_to_plain(head->controller, ID, 1) == 0, "a preset with sources");
     vst3_close(head);
+}
+
+static void meters_are_parameters_that_only_show(const char *backend)
+{
+    struct take t = take_open("stereo", 20000, NULL, V3_SAMPLE_32, 500);
+    struct v3_edit_controller **c = t.s->controller;
+    struct v3_param_info info;
+    v3_str_128 text;
+    int n_meters = 0;
+    for (int i = 0; (*c)->get_parameter_info(c, i, &info) == V3_OK; i++) {
+        n_meters += info.flags == V3_PARAM_READ_ONLY && info.step_count == 0;
+        check((info.flags & V3_PARAM_READ_ONLY) == 0 || info.flags == V3_PARAM_READ_ONLY, "flags %x", info.flags);
+    }
+    check(n_meters == 4, "%d meters", n_meters);
+    for (int i = 0; i < 4; i++) take_play(&t, 500);
+    check(isnan(t.s->meters[LOAD]), "a meter is sent after %d frames", t.n);
+    for (int i = 0; i < 4; i++) take_play(&t, 500);
+    check(t.s->meters[LOAD] > 0 && isnan(t.s->meters[LATE]), "the load is %g", t.s->meters[LOAD]);
+    t.s->meters[LOAD] = NAN;
+    take_play(&t, 500);
+    check(isnan(t.s->meters[LOAD]), "a meter is sent twice in %d frames", 500);
+    const uint32_t id = control_id(LOAD);
+    (*c)->set_parameter_normalised(c, id, 1); /* as hosts do with what was sent */
+    const double load = (*c)->get_parameter_normalised(c, id);
+    check(load > 0 && load < 1, "a host sets the load to %g", load);
+    check((*c)->get_parameter_string_for_value(c, id, 0.0375, text) == V3_OK && text[0] == '3' && text[1] == '7' &&
+              text[2] == '.' && text[3] == '5' && text[4] == 0,
+          "the text of 37.5 %%");
+    take_close(&t);
 }
 
 static void set_all(struct vst3_session *s, struct random *r)
@@ -675,7 +697,8 @@ static void the_window_works_while_blocks_play(const char *backend)
 int main(void)
 {
     static const struct test tests[] = {
-        TEST(a_scan_lists_every_plugin_and_opens_nothing, false),
+        TEST(a_scan_is_fast_and_opens_nothing, false),
+        TEST(the_module_info_is_that_of_the_factory, false),
         TEST(ids_stay, false),
         TEST(the_factory_refuses_what_it_does_not_have, false),
         TEST(buses_are_those_of_the_variant, false),
@@ -691,6 +714,7 @@ int main(void)
         TEST(process_makes_no_system_call, false),
         TEST(texts_and_values_agree, false),
         TEST(a_preset_is_a_choice_of_a_list, false),
+        TEST(meters_are_parameters_that_only_show, false),
         TEST(states_come_back, false),
         TEST(states_are_those_of_clap, false),
         TEST(hostile_states_change_nothing, false),

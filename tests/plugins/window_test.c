@@ -11,7 +11,6 @@
 #include <X11/keysym.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <fontconfig/fontconfig.h>
 #include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -133,12 +132,8 @@ static struct host host_open(const struct window_model *of, double scale)
     struct host h = {XOpenDisplay(NULL), 0, NULL};
     char why[300] = "";
     int width, height;
-    check(h.display, "no display");
     window_default_size(of, scale, &width, &height);
-    h.frame =
-        XCreateSimpleWindow(h.display, DefaultRootWindow(h.display), 0, 0, (unsigned)width, (unsigned)height, 0, 0, 0);
-    XMapWindow(h.display, h.frame);
-    XSync(h.display, False);
+    h.frame = host_window(h.display, width, height);
     memset(&fake, 0, sizeof fake);
     for (int i = 0; i < of->n_controls; i++) fake.value[i] = of->controls[i].initial;
     fake.preset = -1;
@@ -271,15 +266,6 @@ static int red_pixels(struct host *h, int part)
     return n;
 }
 
-static int count_of(const char *path) /* entries of /proc/self/fd or task */
-{
-    int n = 0;
-    DIR *dir = opendir(path);
-    while (dir && readdir(dir)) n++;
-    if (dir) closedir(dir);
-    return n;
-}
-
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 enum { RATE = 48000, DECAY_FRAMES = RATE };
@@ -373,10 +359,10 @@ static void opened_and_closed_100_times_it_leaves_nothing(const char *backend)
         fastest = fmin(fastest, took);
         sum += took;
         host_close(&h);
-        if (i == 0) files = count_of("/proc/self/fd"), threads = count_of("/proc/self/task");
+        if (i == 0) files = count_own("fd"), threads = count_own("task");
     }
-    check(count_of("/proc/self/fd") == files, "%d files are open, %d before", count_of("/proc/self/fd"), files);
-    check(count_of("/proc/self/task") == threads, "%d threads run, %d before", count_of("/proc/self/task"), threads);
+    check(count_own("fd") == files, "%d files are open, %d before", count_own("fd"), files);
+    check(count_own("task") == threads, "%d threads run, %d before", count_own("task"), threads);
     check(SANITIZED || fastest < 0.1, "it opens in %.0f ms, on average in %.0f ms", 1000 * fastest,
           1000 * sum / (n + 1));
 }
@@ -1317,14 +1303,14 @@ static void a_source_that_ends_in_the_middle_of_a_drop_does_no_harm(const char *
     host_close(&h);
 }
 
-static void skipped(const char *backend)
+static void prepare(void)
 {
-    check_skip("no Xvfb; install the package xvfb");
+    files_make();
+    models_make();
 }
 
 int main(void)
 {
-    static const struct test no_server[] = {TEST(skipped, 0)};
     static const struct test tests[] = {
         TEST(opened_and_closed_100_times_it_leaves_nothing, 0),
         TEST(closed_while_a_knob_is_dragged_it_ends_the_gesture, 0),
@@ -1364,15 +1350,5 @@ int main(void)
         TEST(a_pasted_file_is_loaded, 0),
         TEST(a_source_that_ends_in_the_middle_of_a_drop_does_no_harm, 0),
     };
-    char display[16];
-    const pid_t server = server_start(24, display);
-    if (!server) return check_main("window", no_server, 1);
-    setenv("DISPLAY", display, 1);
-    files_make();
-    models_make();
-    const int result = check_main("window", tests, sizeof tests / sizeof *tests);
-    server_end(server);
-    cairo_debug_reset_static_data(); /* fonts that Cairo and fontconfig keep are not leaks */
-    FcFini();
-    return result;
+    return server_check_main("window", tests, sizeof tests / sizeof *tests, prepare);
 }

@@ -1,6 +1,9 @@
 #include "x_server.h"
 
+#include <cairo.h>
+#include <dirent.h>
 #include <fcntl.h>
+#include <fontconfig/fontconfig.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,4 +43,46 @@ void server_end(pid_t server)
 {
     kill(server, SIGKILL);
     waitpid(server, NULL, 0);
+}
+
+static void skipped(const char *backend)
+{
+    check_skip("no Xvfb; install the package xvfb");
+}
+
+int server_check_main(const char *name, const struct test *tests, int n, void (*prepare)(void))
+{
+    static const struct test no_server[] = {TEST(skipped, 0)};
+    char display[16];
+    const pid_t server = server_start(24, display);
+    if (!server) return check_main(name, no_server, 1);
+    setenv("DISPLAY", display, 1);
+    if (prepare) prepare();
+    const int result = check_main(name, tests, n);
+    server_end(server);
+    cairo_debug_reset_static_data(); /* fonts that Cairo and fontconfig keep are not leaks */
+    FcFini();
+    return result;
+}
+
+Window host_window(Display *display, int width, int height)
+{
+    check(display, "no display");
+    const Window window =
+        XCreateSimpleWindow(display, DefaultRootWindow(display), 0, 0, (unsigned)width, (unsigned)height, 0, 0, 0);
+    XMapWindow(display, window);
+    XSync(display, False);
+    return window;
+}
+
+int count_own(const char *folder)
+{
+    char path[64];
+    int n = 0;
+    (void)snprintf(path, sizeof path, "/proc/self/%s", folder);
+    DIR *dir = opendir(path);
+    check(dir, "%s", path);
+    while (readdir(dir)) n++;
+    closedir(dir);
+    return n;
 }

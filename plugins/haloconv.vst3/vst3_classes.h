@@ -1,0 +1,15 @@
+/* vst3_classes - the class of each plugin, as the factory and moduleinfo.json list it. */
+#ifndef VST3_CLASSES_H
+#define VST3_CLASSES_H
+
+#include "plugins/core/controls.h"
+
+static const char vst3_category[] = "Audio Module Class", vst3_vendor[] = "haloconv", vst3_sdk[] = "VST 3.7.4";
+enum { VST3_MANY_INSTANCES = 0x7fffffff }; /* VST3's cardinality of any number */
+
+/* Sessions of hosts have these ids. */
+void vst3_class_id(const struct variant *variant, uint8_t id[16]);
+
+const char *vst3_sub_categories(const struct variant *variant); /* "Fx|Reverb", ... */
+
+#endif

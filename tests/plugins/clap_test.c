@@ -308,6 +308,7 @@ static void reset_forgets_while_a_mask_is_loaded(const char *backend)
     struct take t = take_open("mono", 30000, 64);
     double give_up = now_s() + 60;
     play_random_blocks(take_play, &t, 5000, 300, 1);
+    clap_set_offline(t.s, false);
     clap_caught(t.s); /* from now on blocks and resets are trapped */
     clap_log(t.s);
     atomic_store(&t.s->n_logs, 0);

@@ -288,6 +288,7 @@ static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
     until(h, play(h), h->s->handler.n_edits == 3, "a click on B sends %d edits", h->s->handler.n_edits);
     check_edit(h, 1, '=', A_B, SIDE_B);
     gui_click(&h->f, gui_row(&h->f, 3), 1, 2);
+    until(h, (void)0, h->s->handler.n_edits == 12, "a preset sends %d edits", h->s->handler.n_edits - 3);
     for (double end = now_s() + 10; h->s->handler.n_dirty == 0 && now_s() < end; pause_us(2000)) play(h), tick(h);
     check_state(h, "\nshipped hall.wav\nshipped_b plate.wav\n");
     check_state(h, "\nab 1\n");

@@ -70,7 +70,7 @@ static void choose_device(const char *fault)
 /* A saved session restores the mask. With a device the host is freewheeling. */
 static void open_lv2(const struct live_setup *setup)
 {
-    struct host_state state;
+    struct host_state state = {0};
     seen = (struct live_log){.text = ""};
     host = host_open("stereo", LIVE_RATE, 256, 64, WORKER_THREAD);
     check(host_save(host, &state, false) == 0, "the state cannot be saved");

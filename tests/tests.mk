@@ -25,7 +25,7 @@ $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
 WINDOW_TESTS := $(addprefix $(BUILD)/tests/,window_test clap_gui_test lv2_ui_test vst3_gui_test screenshots_test)
-TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host)) $(if $(CLAP),,$(BUILD)/tests/clap_test) $(if $(VST3),,$(BUILD)/tests/vst3_test) \
+TEST_MISSING := $(if $(PROGRAM),,$(call tests_with,host)) $(if $(BUNDLE),,$(call tests_with,lv2_host) $(BUILD)/tests/plugin_core_test) $(if $(CLAP),,$(BUILD)/tests/clap_test) $(if $(VST3),,$(BUILD)/tests/vst3_test) \
                 $(if $(HAVE_LO),,$(patsubst %,$(BUILD)/tests/%,osc_test fuzz_osc fuzz_nsm)) \
                 $(if $(HAVE_ARCHIVE),,$(BUILD)/tests/fuzz_tar_input) \
                 $(if $(and $(WINDOW),$(call pkg_version,xtst)),$(if $(CLAP),,$(BUILD)/tests/clap_gui_test) $(if $(VST3),,$(BUILD)/tests/vst3_gui_test) $(if $(BUNDLE),,$(BUILD)/tests/lv2_ui_test $(BUILD)/tests/screenshots_test),$(WINDOW_TESTS))
@@ -252,7 +252,7 @@ $(BUILD)/tests/fuzz_uri: $(BUILD)/plugins/window/uri.o
 $(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
-$(BUILD)/tests/fuzz_plugin_state: $(CORE_OBJS)
+$(BUILD)/tests/fuzz_plugin_state $(BUILD)/tests/plugin_core_test: $(CORE_OBJS)
 $(BUILD)/tests/ladder_test: $(if $(HAVE_CUDA),$(call ladder_objs,$(BUILD),$(RUNGS)))
 $(BUILD)/tests/transform_test: $(CUDA_OBJS)
 $(patsubst %,$(BUILD)/tests/%_test,ladder transform tensors): TEST_LIBS = $(CUDA_LIBS)

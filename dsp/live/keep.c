@@ -25,7 +25,7 @@ static bool is_outdated(hc_live *l, const struct ready_mask *m, const struct eng
         return false; /* change_engine or a request replaces this mask, even after it has left the list */
     if (list_index(l->list, m->path) < 0) return true;
     struct file_id now = looks ? file_identify(m->path, m->format.rate) : m->file;
-    return m->format.rate != format->rate || m->format.block != format->block ||
+    return m->format.rate != format->rate || m->format.block != format->block || m->format.trim_db != format->trim_db ||
            strcmp(m->format.backend, format->backend) != 0 || m->engine->begin != atomic_load(&l->stream.begin) ||
            atomic_load(&m->engine->failover->cannot_follow) || memcmp(&now, &m->file, sizeof now) != 0;
 }
@@ -68,7 +68,7 @@ static int make_ready(hc_live *l, int i, const struct engine_format *format)
     struct file_id file = file_identify(path, format->rate);
     struct live_engine *e;
     struct live_mask loaded = {0};
-    int error = live_mask_load(&l->config, path, format->rate, &loaded, REASON(why, sizeof why));
+    int error = live_mask_load(&l->config, path, format->rate, format->trim_db, &loaded, REASON(why, sizeof why));
     if (!error)
         error = live_engine_make(&l->config, &l->stream, &l->positions, format, &loaded, false, &e,
                                  REASON(why, sizeof why));

@@ -325,9 +325,11 @@ int hc_live_request(hc_live *l, const hc_live_change *given)
     if (change.rate < 0 || change.rate > MAX_RATE || change.block < 0 ||
         (change.mask && strlen(change.mask) >= TEXT_CAP) || (change.backend && strlen(change.backend) >= BACKEND_CAP))
         return HC_EINVAL;
+    if (change.trim_db != 0 && !(change.trim_db >= 1)) return HC_EINVAL; /* NaN too */
     if (change.mask) ready_request(&l->ready, change.mask, change.number);
     if (change.backend) text_request_put(&l->backend, change.backend, 0);
     bool is_new = (change.rate || change.block) && change_format(l, change.rate, change.block);
+    if (change.trim_db != 0 && atomic_exchange(&l->trim_db, change.trim_db) != change.trim_db) is_new = true;
     if (is_new) atomic_fetch_add_explicit(&l->format_requests, 1, memory_order_release);
     if (change.mask || change.backend || is_new) atomic_store_explicit(&l->has_work, true, memory_order_release);
     return HC_OK;

@@ -81,7 +81,8 @@ struct hc_live {
     atomic_bool has_work;
     atomic_bool forgets;                 /* the next block is the first one (hc_live_forget)               */
     struct mailboxes backend;            /* one struct text_request, for another backend                   */
-    atomic_uint format_requests;         /* counts changes of stream.format                                */
+    atomic_uint format_requests;         /* counts changes of stream.format and trim_db                    */
+    _Atomic float trim_db;               /* hc_live_change.trim_db                                         */
     _Atomic(struct kept_list *) next_list; /* hc_live_keep -> worker                                       */
     atomic_int wait_us;                  /* as in config; tests change it                                  */
     atomic_int_fast64_t next_probe_ns;   /* time of the next probe of a device that hung                   */

@@ -17,6 +17,7 @@ enum {
 struct engine_format {
     int rate, block;
     char backend[64];                    /* the requested backend, or "cpu" after a loss                       */
+    float trim_db;                       /* hc_live_change.trim_db; INFINITY: masks are whole                  */
 };
 
 struct live_engine {

@@ -2,6 +2,7 @@
 
 #include "messages.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,34 @@ static int mask_fit(const hc_live_config *c, const char *path, struct live_mask 
     return error;
 }
 
+static double level_of(const hc_route *route, int tap)
+{
+    return fabs((double)route->gain * (double)route->taps[tap]);
+}
+
+/* Cuts all responses behind the last frame of any response that is within trim_db of the peak. */
+static void mask_trim(hc_responses *responses, float trim_db)
+{
+    const hc_route *first = responses->routes, *behind = first + responses->n_routes;
+    double peak = 0;
+    int end = 0;
+    if (isinf(trim_db) || responses->n_routes == 0) return;
+    for (const hc_route *r = first; r < behind; r++)
+        for (int i = 0; i < r->n_taps; i++) peak = fmax(peak, level_of(r, i));
+    double min = peak * pow(10, -(double)trim_db / 20);
+    for (const hc_route *r = first; r < behind; r++) {
+        int last = r->n_taps - 1;
+        while (last >= 0 && r->delay + last >= end && level_of(r, last) < min) last--;
+        if (r->delay + last >= end) end = r->delay + last + 1;
+    }
+    responses->n_frames = 0;
+    for (hc_route *r = responses->routes; r < behind; r++) {
+        int left = end - r->delay < 1 ? 1 : end - r->delay; /* a route has one tap or more */
+        if (r->n_taps > left) r->n_taps = left;
+        if (r->n_taps + r->delay > responses->n_frames) responses->n_frames = r->n_taps + r->delay;
+    }
+}
+
 /* Prints each line of the notes about a bank. */
 static void report_notes(const hc_live_config *c, const char *path, const char *notes)
 {
@@ -114,17 +143,21 @@ static int responses_load(const hc_live_config *c, const char *path, int rate, s
     return error;
 }
 
-int live_mask_load(const hc_live_config *c, const char *path, int rate, struct live_mask *mask, struct reason *why)
+int live_mask_load(const hc_live_config *c, const char *path, int rate, float trim_db, struct live_mask *mask,
+                   struct reason *why)
 {
     bool plays_banks = c->n_sources > 0;
     int error = plays_banks && hc_bank_is_file(path) ? HC_OK : responses_load(c, path, rate, mask, why);
     if (!error && plays_banks) error = sources_load(c, path, rate, mask, why);
     if (!error) error = mask_fit(c, path, mask, why);
-    if (error) live_mask_free(mask);
+    if (error)
+        live_mask_free(mask);
+    else
+        mask_trim(&mask->responses, trim_db);
     return error;
 }
 
-int live_mask_adopt(const hc_live_config *c, const char *path, int rate, hc_responses *responses,
+int live_mask_adopt(const hc_live_config *c, const char *path, int rate, float trim_db, hc_responses *responses,
                     struct live_mask *mask, struct reason *why)
 {
     *mask = (struct live_mask){.responses = *responses};
@@ -132,7 +165,10 @@ int live_mask_adopt(const hc_live_config *c, const char *path, int rate, hc_resp
     report_diagnostics(c, path, &mask->responses, rate);
     int error = c->n_sources > 0 ? sources_load(c, path, rate, mask, why) : HC_OK;
     if (!error) error = mask_fit(c, path, mask, why);
-    if (error) live_mask_free(mask);
+    if (error)
+        live_mask_free(mask);
+    else
+        mask_trim(&mask->responses, trim_db);
     return error;
 }
 

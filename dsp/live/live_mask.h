@@ -10,13 +10,13 @@ struct live_mask {
     struct bank_set *banks;              /* NULL: the mask has no banks                                        */
 };
 
-/* Loads the mask for a rate and checks that it fits the session's channels. config.say gets diagnostics. Fails as
- * hc_responses_load and hc_bank_load do; *mask is then empty. [setup] */
-int live_mask_load(const hc_live_config *config, const char *path, int rate, struct live_mask *mask,
+/* Loads the mask for a rate, checks that it fits the session's channels, and cuts it (hc_live_change.trim_db). config.say
+ * gets diagnostics. Fails as hc_responses_load and hc_bank_load do; *mask is then empty. [setup] */
+int live_mask_load(const hc_live_config *config, const char *path, int rate, float trim_db, struct live_mask *mask,
                    struct reason *why);
 
 /* Does the same with responses that are loaded. *responses is empty afterwards, even after a failure. [setup] */
-int live_mask_adopt(const hc_live_config *config, const char *path, int rate, hc_responses *responses,
+int live_mask_adopt(const hc_live_config *config, const char *path, int rate, float trim_db, hc_responses *responses,
                     struct live_mask *mask, struct reason *why);
 
 void live_mask_free(struct live_mask *mask);

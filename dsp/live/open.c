@@ -118,6 +118,7 @@ int hc_live_open(const hc_live_config *config, hc_live **live, char *why, size_t
     l->config.backend = NULL;
     feedback_limiter_open(&l->limiter);
     atomic_init(&l->stream.format, (uint64_t)l->config.rate << 32 | (uint32_t)l->config.block);
+    atomic_init(&l->trim_db, INFINITY);
     atomic_init(&l->wait_us, l->config.wait_us);
     atomic_init(&l->next_probe_ns, INT64_MAX);
     if (error) {

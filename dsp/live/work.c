@@ -72,6 +72,8 @@ static int mask_apply(hc_live *l, const char *path, struct live_mask *loaded, co
     } else if (ready_supersede(&l->ready, l->current, NULL)) {
         error = failover_load(f, mask->responses.routes, mask->responses.n_routes, mask->banks, why);
         *plays = !error;
+        if (*plays) l->format_used.trim_db = format->trim_db;
+        if (*plays && l->current) l->current->format.trim_db = format->trim_db;
     }
     if (!*plays) {
         if (loaded) live_mask_free(loaded);
@@ -134,7 +136,7 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
     char why[MESSAGE_CAP] = "";
     struct live_mask loaded = {0};
     struct file_id file = file_identify(path, format->rate);
-    int error = live_mask_load(&l->config, path, format->rate, &loaded, REASON(why, sizeof why));
+    int error = live_mask_load(&l->config, path, format->rate, format->trim_db, &loaded, REASON(why, sizeof why));
     bool is_first = l->newest == NULL, plays;
     if (!error) error = mask_apply(l, path, &loaded, format, &plays, REASON(why, sizeof why));
     if (!error && !plays) return HC_OK;
@@ -148,18 +150,21 @@ static int change_mask(hc_live *l, const char *path, uint64_t number, const stru
     return HC_OK;
 }
 
-/* Makes a new engine for the mask that plays; at another rate the mask is loaded again, unless its rate and file
- * stay. */
+/* Plays the mask in another format; at another rate the mask is loaded again, unless its rate and file stay, and with
+ * another trim_db. */
 static int change_engine(hc_live *l, const struct engine_format *format)
 {
     char why[MESSAGE_CAP] = "", path[TEXT_CAP];
     struct live_mask loaded = {0};
     memcpy(path, l->path, sizeof path);
     struct engine_format before = l->format_used;
-    bool reloads = format->rate != before.rate &&
-                   (!l->config.keep_rate || live_mask_is_another_file(path, format->rate, before.rate));
+    bool reloads = format->trim_db != before.trim_db ||
+                   (format->rate != before.rate &&
+                    (!l->config.keep_rate || live_mask_is_another_file(path, format->rate, before.rate)));
     bool plays;
-    int error = reloads ? live_mask_load(&l->config, path, format->rate, &loaded, REASON(why, sizeof why)) : HC_OK;
+    int error = HC_OK;
+    if (reloads)
+        error = live_mask_load(&l->config, path, format->rate, format->trim_db, &loaded, REASON(why, sizeof why));
     if (!error) error = mask_apply(l, path, reloads ? &loaded : NULL, format, &plays, REASON(why, sizeof why));
     if (!error && !plays) return HC_OK;
     if (error)
@@ -167,6 +172,8 @@ static int change_engine(hc_live *l, const struct engine_format *format)
     else if (format->rate != before.rate || format->block != before.block)
         live_report(&l->config, HC_LIVE_NOTE, "now at %d Hz in blocks of %d frame%s", format->rate, format->block,
                     PLURAL(format->block));
+    else if (format->trim_db != before.trim_db)
+        live_info_report(l, path);
     else
         live_report(&l->config, HC_LIVE_NOTE, "a new engine plays; %s, %s", l->newest->failover->info.device,
                     l->newest->failover->info.method);
@@ -177,7 +184,8 @@ static int change_engine(hc_live *l, const struct engine_format *format)
 static struct engine_format format_wanted(const hc_live *l)
 {
     uint64_t requested = atomic_load_explicit(&l->stream.format, memory_order_acquire);
-    struct engine_format format = {.rate = format_rate(requested), .block = format_block(requested)};
+    struct engine_format format = {
+        .rate = format_rate(requested), .block = format_block(requested), .trim_db = atomic_load(&l->trim_db)};
     memcpy(format.backend, l->next_backend, sizeof format.backend);
     return format;
 }
@@ -201,7 +209,8 @@ int hc_live_work(hc_live *l)
     if (loads) error = change_mask(l, path, number, &format);
     if (l->newest && new_backend && failover_state(l->newest->failover) == HC_LIVE_OK)
         new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have switched already */
-    bool new_format = l->newest && l->refused != atomic_load(&l->format_requests) && !live_is_current(l, &format);
+    bool new_format = l->newest && l->refused != atomic_load(&l->format_requests) &&
+                      (!live_is_current(l, &format) || format.trim_db != l->format_used.trim_db);
     if (l->newest && (new_backend || new_format)) {
         int failed = change_engine(l, &format);
         if (failed) l->refused = requests; /* do not try until another format is requested */
@@ -226,7 +235,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     struct engine_format format = format_wanted(l);
     bool is_first = l->newest == NULL;
     struct live_mask loaded;
-    error = live_mask_adopt(&l->config, path, format.rate, responses, &loaded, REASON(why, cap));
+    error = live_mask_adopt(&l->config, path, format.rate, format.trim_db, responses, &loaded, REASON(why, cap));
     if (!error) {
         read_requests(l, replaced, &number);
         error = mask_apply(l, path, &loaded, &format, &plays, REASON(why, cap));

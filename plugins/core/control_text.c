@@ -42,6 +42,8 @@ void control_text(int control, double value, char *text, size_t cap)
     locale_t was = c_locale_enter();
     if (labels)
         snprintf(text, cap, "%s", labels[(int)x]);
+    else if (c->kind == CONTROL_LIMIT && x > (double)c->max - 0.06)
+        snprintf(text, cap, "inf %s", unit);
     else if (c->kind == CONTROL_GAIN && x < (double)c->min + 0.06) /* else text, value, text would differ */
         snprintf(text, cap, "-inf %s", unit);
     else

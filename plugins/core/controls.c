@@ -8,6 +8,8 @@ const struct variant variants[N_VARIANTS] = {VARIANTS(VARIANT_ROW)};
 static const char *const backend_labels[] = {
     [BACKEND_AUTO] = "Auto", [BACKEND_CPU] = "CPU", [BACKEND_GPU] = "GPU", [N_BACKENDS] = NULL};
 
+static const char *const side_labels[] = {[SIDE_A] = "A", [SIDE_B] = "B", [N_SIDES] = NULL};
+
 /* Azimuth: counter-clockwise from straight ahead. */
 const struct control_spec controls[N_CONTROLS] = {
     [AZIMUTH] = {"azimuth", "Azimuth", UNIT_DEGREE, -180, 0, 180, .comment = "Left is positive, right is negative."},
@@ -32,6 +34,10 @@ const struct control_spec controls[N_CONTROLS] = {
               .comment = "Blocks not convolved, because the GPU is lost."},
     [OVERRUNS] = {"overruns", "Overruns", UNIT_NONE, 0, 0, 1e9f, CONTROL_INTEGER, CONTROL_OUTPUT,
                   .comment = "Calls that took longer than their frames last."},
+    [TRIM] = {"trim", "Trim", UNIT_DB, 10, NO_TRIM_DB, NO_TRIM_DB, CONTROL_LIMIT, CONTROL_EXPENSIVE,
+              .comment = "Cuts the mask behind its last frame within this level below its peak."},
+    [A_B] = {"ab", "A/B", UNIT_NONE, 0, SIDE_A, N_SIDES - 1, .kind = CONTROL_CHOICE,
+             .comment = "The mask that plays, of two at equal loudness.", .labels = side_labels},
 };
 
 const struct plugin_preset plugin_presets[N_PRESETS] = {
@@ -68,7 +74,7 @@ bool variant_is_filter(const struct variant *v)
 bool variant_has(const struct variant *variant, int control)
 {
     if (control <= DISTANCE) return variant->n_sources > 0;
-    if (control == DRY || control == WET || control == PREDELAY) return variant->n_sources == 0;
+    if (control == DRY || control == WET || control == PREDELAY || control == TRIM) return variant->n_sources == 0;
     return true;
 }
 
@@ -77,13 +83,6 @@ int variant_control(const struct variant *variant, int i)
     int control = 0;
     while (control < N_CONTROLS && (!variant_has(variant, control) || i-- > 0)) control++;
     return control;
-}
-
-int variant_n_controls(const struct variant *variant)
-{
-    int n = 0;
-    while (variant_control(variant, n) < N_CONTROLS) n++;
-    return n;
 }
 
 bool variant_has_setting(const struct variant *variant, int control)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_CHANNELS = 64, MAX_PREDELAY_MS = 500 };
+enum { MAX_CHANNELS = 64, MAX_PREDELAY_MS = 500, NO_TRIM_DB = 150 };
 
 /* symbol, name, inputs, outputs, moving sources, mask of a new instance (a file of the folder of masks; with sources a
  * bank, which is a folder in it) */
@@ -57,6 +57,8 @@ enum control {
     LATE,
     LOST,
     OVERRUNS,
+    TRIM,
+    A_B,
     N_CONTROLS
 };
 enum backend { BACKEND_AUTO, BACKEND_CPU, BACKEND_GPU, N_BACKENDS };
@@ -65,11 +67,13 @@ enum control_unit { UNIT_NONE, UNIT_DEGREE, UNIT_M, UNIT_DB, UNIT_MS, UNIT_FRAME
 enum control_kind {
     CONTROL_NUMBER,
     CONTROL_GAIN,        /* in dB; the minimum means silence                                                        */
+    CONTROL_LIMIT,       /* the maximum means: no limit                                                             */
     CONTROL_LOGARITHMIC, /* a knob has equal steps for equal ratios                                                 */
     CONTROL_INTEGER,
     CONTROL_TOGGLE,      /* 0 or 1                                                                                  */
     CONTROL_CHOICE       /* a number of `labels`, from 0                                                            */
 };
+enum side { SIDE_A, SIDE_B, N_SIDES }; /* values of A_B: the mask that plays                                        */
 enum control_flag {
     CONTROL_OUTPUT = 1,  /* the plugin sets it                                                                      */
     CONTROL_HIDDEN = 2,  /* for hosts, not for users                                                                */
@@ -92,7 +96,6 @@ bool variant_has(const struct variant *variant, int control);
 
 /* Returns control i of a plugin, from 0; N_CONTROLS: the plugin has fewer. */
 int variant_control(const struct variant *variant, int i);
-int variant_n_controls(const struct variant *variant);
 
 /* Has the plugin this control, and do users set it? States contain these. */
 bool variant_has_setting(const struct variant *variant, int control);

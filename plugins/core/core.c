@@ -1,4 +1,5 @@
 #include "core.h"
+#include "dsp/base/mailbox.h"
 #include "haloconv_live.h"
 
 #include <dlfcn.h>
@@ -25,6 +26,11 @@ enum {
     N_ANSWERS = 8             /* the last ones, for core_answer */
 };
 
+struct request { /* of core_request_mask */
+    uint64_t number;
+    char path[CORE_PATH_BYTES];
+};
+
 struct answer {
     uint64_t number; /* of the request; 0: none yet */
     int error;
@@ -45,12 +51,15 @@ struct core {
     atomic_uint longest;      /* frames of the longest response of the mask */
     atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
     atomic_bool is_requested; /* a mask was requested since the last core_work */
-    atomic_bool is_working;   /* core_work is under way */
+    atomic_int side;          /* the side whose mask was requested last; written under `lock` */
+    struct mailboxes requests;       /* [N_SIDES] of struct request */
+    atomic_bool is_working;          /* core_work is under way */
     atomic_uint_fast64_t n_requests; /* requests for masks so far: the number of the last one */
     atomic_uint_fast64_t answered;   /* number of the last request that was answered */
 
     /* audio */
     int backend;        /* last value of the control */
+    float trim_db;      /* last value of the control */
     float direction[3]; /* azimuth, elevation, distance of the last steering; NaN: none yet */
     float knobs[HC_N_KNOBS]; /* last values; NaN: none yet */
     hc_live_knob_change changes[MAX_CHANGES];
@@ -58,7 +67,7 @@ struct core {
     uint64_t quiet;     /* frames of silent input since the last other input or change */
 
     atomic_bool is_active;
-    bool must_load; /* setup; core_activate loads `restored` */
+    bool must_load; /* setup; core_activate loads the mask of the side that plays */
 
     pthread_t loader;
     sem_t wake, ended; /* ended: the loader will use the core no more */
@@ -71,53 +80,62 @@ struct core {
     pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
     char report[CORE_STATUS_BYTES]; /* the last warning or error of this core_work */
     uint64_t loaded;                /* number of the request whose mask was loaded last */
+    char kept[N_SIDES][CORE_PATH_BYTES]; /* the masks that are compared; "": none */
 
     pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
-    char restored[CORE_PATH_BYTES]; /* a mask for the state that is not loaded yet or cannot be read; "" = none */
-    uint64_t restored_number;       /* of the request for `restored` */
-    bool is_restore_requested;
-    struct answer answers[N_ANSWERS]; /* the answer to request n is in n % N_ANSWERS */
+    char masks[N_SIDES][CORE_PATH_BYTES]; /* of the session */
+    uint64_t restored_number;             /* of the request for the masks that were restored last */
+    struct answer answers[N_ANSWERS];     /* the answer to request n is in n % N_ANSWERS */
     char playing[CORE_PATH_BYTES];  /* core_get_status */
     char status[CORE_STATUS_BYTES];
     char engine[96]; /* core_get_meters */
 };
 
-/* Under `lock`. */
-static void request_restored(struct core *c)
+/* ---- masks of the session ----------------------------------------------------------------------- */
+
+static int wanted_side(const struct core *c)
 {
-    hc_live_request(
-        c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = c->restored, .number = c->restored_number});
-    c->is_restore_requested = true;
+    return core_get(c, A_B) > 0.5f ? SIDE_B : SIDE_A;
 }
 
-/* Returns the number of the request for the mask, which is made later unless `requests`. */
-static uint64_t set_restored(struct core *c, const char *path, bool requests)
+/* Returns the mask of a side. Under `lock`. */
+static const char *mask_of(const struct core *c, int side)
+{
+    return c->masks[c->masks[side][0] ? side : !side];
+}
+
+/* Plays the wanted side from now on. number: of the request for its mask; 0: nobody asks for an answer. Under `lock`. */
+static void request_side(struct core *c, uint64_t number)
+{
+    atomic_store(&c->side, wanted_side(c));
+    hc_live_request(c->live,
+                    &(hc_live_change){.size = sizeof(hc_live_change), .mask = mask_of(c, c->side), .number = number});
+}
+
+/* Returns the number of the request, which is made later unless `requests`. */
+static uint64_t restore(struct core *c, const char *a, const char *b, bool requests)
 {
     pthread_mutex_lock(&c->lock);
-    snprintf(c->restored, sizeof c->restored, "%s", path);
+    snprintf(c->masks[SIDE_A], CORE_PATH_BYTES, "%s", a);
+    snprintf(c->masks[SIDE_B], CORE_PATH_BYTES, "%s", b);
+    for (int side = 0; side < N_SIDES; side++) mailbox_remove(&c->requests, side, NULL); /* of the session before */
     uint64_t number = c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
-    c->is_restore_requested = false;
-    if (requests) request_restored(c);
+    if (requests) request_side(c, number);
     pthread_mutex_unlock(&c->lock);
     return number;
 }
 
-/* The mask that plays is loaded again, unless another is restored. */
-static void keep_mask(struct core *c)
+void core_get_side(struct core *c, int side, char path[CORE_PATH_BYTES])
 {
     pthread_mutex_lock(&c->lock);
-    if (!c->restored[0]) {
-        memcpy(c->restored, c->playing, sizeof c->restored);
-        c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
-    }
-    c->is_restore_requested = false;
+    memcpy(path, c->masks[side], CORE_PATH_BYTES);
     pthread_mutex_unlock(&c->lock);
 }
 
 void core_get_mask(struct core *c, char path[CORE_PATH_BYTES])
 {
     pthread_mutex_lock(&c->lock);
-    memcpy(path, c->restored[0] ? c->restored : c->playing, CORE_PATH_BYTES);
+    memcpy(path, mask_of(c, wanted_side(c)), CORE_PATH_BYTES);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -133,6 +151,9 @@ void core_get_meters(struct core *c, struct core_meters *meters)
 {
     meters->in_peak = meters->out_peak = 0; /* without `live` they stay so */
     hc_live_take_peaks(c->live, &meters->in_peak, &meters->out_peak);
+    hc_live_stats stats = {.size = sizeof stats, .compared_gain = {1, 1}};
+    hc_live_get_stats(c->live, &stats);
+    for (int side = 0; side < N_SIDES; side++) meters->gain_db[side] = 20 * log10f(stats.compared_gain[side]);
     pthread_mutex_lock(&c->lock);
     memcpy(meters->engine, c->engine, sizeof c->engine);
     pthread_mutex_unlock(&c->lock);
@@ -164,12 +185,9 @@ static void report(void *data, int level, const char *text)
     log_line(c, level, text);
 }
 
-/* hc_live_work calls it. */
-static void answer(void *data, uint64_t number, int error, const char *why)
+static void keep_answer(struct core *c, uint64_t number, int error, const char *why)
 {
-    struct core *c = data;
     struct answer *to = &c->answers[number % N_ANSWERS];
-    if (!error) c->loaded = number;
     pthread_mutex_lock(&c->lock);
     to->number = number;
     to->error = error;
@@ -178,55 +196,131 @@ static void answer(void *data, uint64_t number, int error, const char *why)
     if (number > c->answered) atomic_store(&c->answered, number);
 }
 
-/* Could the mask of the state not be loaded? false also if it plays already. */
+/* hc_live_work calls it. */
+static void answer(void *data, uint64_t number, int error, const char *why)
+{
+    struct core *c = data;
+    if (!error) c->loaded = number;
+    keep_answer(c, number, error, why);
+}
+
+/* Could the mask of the session not be loaded? false also if it plays already. */
 static bool has_lost_mask(struct core *c, const char *playing)
 {
     pthread_mutex_lock(&c->lock);
-    bool is_lost = c->restored[0] && strcmp(c->restored, playing) != 0;
+    bool is_lost = strcmp(mask_of(c, c->side), playing) != 0;
     pthread_mutex_unlock(&c->lock);
     return is_lost;
 }
 
-bool core_work(struct core *c)
+static bool must_switch(const struct core *c)
+{
+    return atomic_load(&c->side) != wanted_side(c) && !(c->is_active && c->host.worker == CORE_NO_WORKER);
+}
+
+/* Keeps the masks of both sides ready and compares them, while they are two. */
+static void keep_both(struct core *c)
+{
+    char masks[N_SIDES][CORE_PATH_BYTES];
+    pthread_mutex_lock(&c->lock);
+    memcpy(masks, c->masks, sizeof masks);
+    pthread_mutex_unlock(&c->lock);
+    if (!masks[SIDE_B][0] || strcmp(masks[SIDE_A], masks[SIDE_B]) == 0) masks[SIDE_A][0] = masks[SIDE_B][0] = '\0';
+    if (c->variant->n_sources > 0 || c->host.worker == CORE_NO_WORKER) return;
+    if (strcmp(masks[SIDE_A], c->kept[SIDE_A]) == 0 && strcmp(masks[SIDE_B], c->kept[SIDE_B]) == 0) return;
+    bool are_two = masks[SIDE_A][0];
+    const char *a = are_two ? masks[SIDE_A] : NULL, *b = are_two ? masks[SIDE_B] : NULL;
+    hc_live_keep(c->live, (const char *const[]){a, b}, are_two ? N_SIDES : 0);
+    hc_live_compare(c->live, a, b);
+    memcpy(c->kept, masks, sizeof c->kept);
+}
+
+/* Switches the side if another is wanted. Returns true if a mask must be loaded. */
+static bool switch_side(struct core *c)
+{
+    char playing[CORE_PATH_BYTES];
+    hc_live_mask(c->live, playing, sizeof playing);
+    if (!must_switch(c)) return false;
+    pthread_mutex_lock(&c->lock);
+    atomic_store(&c->side, wanted_side(c));
+    bool must_load = atomic_load(&c->is_lost) || strcmp(mask_of(c, c->side), playing) != 0;
+    if (must_load) request_side(c, 0);
+    pthread_mutex_unlock(&c->lock);
+    return must_load;
+}
+
+/* Applies the requests of core_request_mask. `chosen` gets that for the side that plays; its path is "": none. */
+static void read_requests(struct core *c, struct request *chosen)
+{
+    struct request other;
+    *chosen = (struct request){0};
+    pthread_mutex_lock(&c->lock);
+    if (mailbox_remove(&c->requests, c->side, chosen))
+        hc_live_request(
+            c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = chosen->path, .number = chosen->number});
+    bool is_other = mailbox_remove(&c->requests, !c->side, &other);
+    if (is_other) memcpy(c->masks[!c->side], other.path, sizeof other.path);
+    pthread_mutex_unlock(&c->lock);
+    if (is_other) keep_answer(c, other.number, HC_OK, "");
+}
+
+/* Does what was requested of `live`. A mask that was chosen is the session's once it is loaded. switches: the mask of
+ * another side was requested. Returns true if the status is new. */
+static bool work_once(struct core *c, const char *chosen, bool switches)
 {
     char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES] = "";
     hc_live_info info = {.size = sizeof info};
-    pthread_mutex_lock(&c->working);
-    atomic_store(&c->is_working, true);
-    bool is_requested = atomic_exchange(&c->is_requested, false);
     c->report[0] = '\0';
     uint64_t loaded = c->loaded;
+    pthread_mutex_lock(&c->lock);
+    uint64_t restored_number = c->restored_number;
+    pthread_mutex_unlock(&c->lock);
+    keep_both(c);
     int error = hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
-    bool is_loaded = c->loaded != loaded, was_lost = atomic_load(&c->is_lost);
+    pthread_mutex_lock(&c->lock);
+    if (!error && chosen[0] && strcmp(chosen, playing) == 0 && restored_number == c->restored_number)
+        memcpy(c->masks[c->side], playing, sizeof playing);
+    pthread_mutex_unlock(&c->lock);
+    bool is_loaded = c->loaded != loaded || (switches && !error), was_lost = atomic_load(&c->is_lost);
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
     atomic_store(&c->is_lost, is_lost);
     if (is_lost && error) log_line(c, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
     hc_live_get_info(c->live, &info);
-    if (is_loaded) atomic_store(&c->longest, (unsigned)info.longest);
-    if (error || is_loaded) /* else the result of an earlier core_work stays */
+    atomic_store(&c->longest, (unsigned)info.longest);
+    if (error || is_loaded) /* else the result of an earlier call stays */
         snprintf(status, sizeof status, "%s%.*s", is_lost ? "dry: " : "", (int)(sizeof status - sizeof "dry: "),
                  c->report[0] ? c->report : "ok");
+    keep_both(c);
     pthread_mutex_lock(&c->lock);
     memcpy(c->playing, playing, sizeof c->playing);
-    if (is_loaded && c->is_restore_requested && c->loaded >= c->restored_number)
-        c->restored[0] = '\0'; /* a mask that came since then stays */
     if (status[0]) memcpy(c->status, status, sizeof c->status);
     if (info.device[0])
         snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);
     pthread_mutex_unlock(&c->lock);
+    return status[0];
+}
+
+bool core_work(struct core *c)
+{
+    struct request chosen;
+    pthread_mutex_lock(&c->working);
+    atomic_store(&c->is_working, true);
+    bool is_news = switch_side(c) && work_once(c, "", true);
+    if (atomic_exchange(&c->is_requested, false)) is_news = true;
+    read_requests(c, &chosen);
+    if (work_once(c, chosen.path, false)) is_news = true;
     atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
-    bool is_news = is_requested || status[0];
     pthread_mutex_lock(&c->calls);
     if (is_news && c->host.changed && !c->is_abandoned) c->host.changed(c->host.data);
     pthread_mutex_unlock(&c->calls);
     return is_news;
 }
 
-void core_load_now(struct core *c, const char *path)
+void core_load_now(struct core *c, const char *a, const char *b)
 {
-    set_restored(c, path, true);
+    restore(c, a, b, true);
     core_work(c);
 }
 
@@ -253,6 +347,7 @@ static void free_all(struct core *c)
     pthread_mutex_destroy(&c->calls);
     sem_destroy(&c->wake);
     sem_destroy(&c->ended);
+    mailboxes_close(&c->requests);
     free(c->folder);
     free(c);
 }
@@ -325,7 +420,7 @@ static bool stop_loader(struct core *c)
 bool core_has_work(const struct core *c)
 {
     /* A request may be finished, but not answered. */
-    return hc_live_has_work(c->live) || atomic_load(&c->is_requested);
+    return hc_live_has_work(c->live) || atomic_load(&c->is_requested) || must_switch(c);
 }
 
 bool core_is_loading(const struct core *c)
@@ -345,41 +440,44 @@ enum core_answer core_answer(struct core *c, uint64_t number, char why[CORE_STAT
     return result;
 }
 
-uint64_t core_request_mask(struct core *c, const char *path, size_t length)
+uint64_t core_request_mask(struct core *c, int side, const char *path, size_t length)
 {
-    char text[CORE_PATH_BYTES];
-    if (c->host.worker == CORE_NO_WORKER || length >= sizeof text) return 0;
-    memcpy(text, path, length);
-    text[length] = '\0';
-    uint64_t number = atomic_fetch_add(&c->n_requests, 1) + 1;
-    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = text, .number = number});
+    struct request request = {0};
+    if (c->host.worker == CORE_NO_WORKER || length >= sizeof request.path) return 0;
+    memcpy(request.path, path, length);
+    request.number = atomic_fetch_add(&c->n_requests, 1) + 1;
+    mailbox_put(&c->requests, side, &request, NULL);
     atomic_store(&c->is_requested, true);
     wake_loader(c);
-    return number;
+    return request.number;
 }
 
 /* *number: that of the request. */
-static bool restore_mask(struct core *c, const char *path, uint64_t *number)
+static bool restore_masks(struct core *c, const char *a, const char *b, uint64_t *number)
 {
     bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
-    *number = set_restored(c, path, requests);
+    *number = restore(c, a, b, requests);
     if (!requests) return c->must_load = true, false;
     atomic_store(&c->is_requested, true);
     wake_loader(c);
     return true;
 }
 
-bool core_restore_mask(struct core *c, const char *path)
+bool core_restore_masks(struct core *c, const char *a, const char *b)
 {
     uint64_t number;
-    return restore_mask(c, path, &number);
+    return restore_masks(c, a, b, &number);
 }
 
 uint64_t core_choose_mask(struct core *c, const char *path)
 {
+    char masks[N_SIDES][CORE_PATH_BYTES];
     uint64_t number;
-    if (c->is_active) return core_request_mask(c, path, strlen(path));
-    restore_mask(c, path, &number);
+    int side = wanted_side(c);
+    if (c->is_active) return core_request_mask(c, side, path, strlen(path));
+    core_get_side(c, !side, masks[!side]);
+    snprintf(masks[side], CORE_PATH_BYTES, "%s", path);
+    restore_masks(c, masks[SIDE_A], masks[SIDE_B], &number);
     return number;
 }
 
@@ -469,9 +567,14 @@ static void apply_controls(struct core *c)
     c->n_changes = 0;
     hc_live_set_freewheel(c->live, atomic_load(&c->is_offline) || value(c, FREEWHEEL) > 0.5f);
     int backend = (int)value(c, BACKEND);
-    if (backend == c->backend || (c->is_active && c->host.worker == CORE_NO_WORKER)) return;
-    hc_live_request(c->live, &(hc_live_change){.size = sizeof(hc_live_change), .backend = backends[backend]});
+    float trim_db = value(c, TRIM);
+    if (c->is_active && c->host.worker == CORE_NO_WORKER) return;
+    hc_live_change change = {.size = sizeof change};
+    if (backend != c->backend) change.backend = backends[backend];
+    if (trim_db != c->trim_db) change.trim_db = trim_db < controls[TRIM].max ? trim_db : INFINITY;
+    if (change.backend || change.trim_db != 0) hc_live_request(c->live, &change);
     c->backend = backend;
+    c->trim_db = trim_db;
 }
 
 static bool is_silence(const float *x, int n)
@@ -564,7 +667,8 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     struct core *c = calloc(1, sizeof *c);
     if (!c) return NULL;
     c->folder = strdup(folder);
-    if (!c->folder) {
+    if (!c->folder || !mailboxes_open(&c->requests, N_SIDES, sizeof(struct request))) {
+        free(c->folder);
         free(c);
         return NULL;
     }
@@ -582,7 +686,7 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->working, NULL);
-    core_shipped_path(c, NULL, c->restored);
+    core_shipped_path(c, NULL, c->masks[SIDE_A]);
     c->must_load = true;
     return c;
 }
@@ -624,11 +728,12 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     hc_live_close(c->live);
     c->live = live;
     c->rate = rate, c->block = block;
+    memset(c->kept, 0, sizeof c->kept);
     c->backend = BACKEND_AUTO;
+    c->trim_db = NO_TRIM_DB;
     c->direction[0] = NAN;
     for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
     pthread_mutex_unlock(&c->working);
-    keep_mask(c);
     return c->must_load = true;
 }
 
@@ -646,7 +751,8 @@ bool core_activate(struct core *c)
     apply_controls(c); /* the backend of a state is there with the mask */
     if (loads) {
         pthread_mutex_lock(&c->lock);
-        request_restored(c);
+        if (c->restored_number <= c->answered) c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
+        request_side(c, c->restored_number);
         pthread_mutex_unlock(&c->lock);
         core_work(c);
     } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {

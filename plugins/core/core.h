@@ -15,6 +15,11 @@
  *
  * The plugin with a moving source has a bank instead of the mask: here and below, "mask" means either.
  *
+ * A session has a mask on side A, and may have another on side B; an empty side plays the mask of the other one. The
+ * control A_B chooses the side, and the worker crossfades to its mask. While both sides have masks, hc_live_keep keeps
+ * both ready, and hc_live_compare makes them equally loud. Banks and a core without a worker have neither: a switch
+ * loads the bank or, with the next core_activate, the mask.
+ *
  * If the mask of a state cannot be loaded, the input passes dry until a mask is loaded: another mask would not be the
  * sound of the session. A file that the user chooses and that cannot be loaded changes nothing. The status reports both
  * cases.
@@ -26,7 +31,7 @@
 
 #include <stdint.h>
 
-enum { CORE_PATH_BYTES = 4096, CORE_STATUS_BYTES = 1024, CORE_STATE_BYTES = 32768 };
+enum { CORE_PATH_BYTES = 4096, CORE_STATUS_BYTES = 1024, CORE_STATE_BYTES = 65536 };
 
 enum core_worker {
     CORE_NO_WORKER,      /* the mask of core_activate cannot change                                                 */
@@ -101,9 +106,10 @@ bool core_is_quiet(const struct core *core);
 
 /* ---- masks ---- */
 
-/* Asks for a mask, which the worker loads. Returns the number of the request, for core_answer; 0: the path is too long,
- * or the core has no worker. [rt], but it wakes the core's own loader by a system call */
-uint64_t core_request_mask(struct core *core, const char *path, size_t length);
+/* Asks for a mask on a side (enum side). The worker loads it if the side plays, else notes its path. Returns the number of
+ * the request, for core_answer; 0: the path is too long, or the core has no worker. [rt], but it wakes the core's own
+ * loader by a system call */
+uint64_t core_request_mask(struct core *core, int side, const char *path, size_t length);
 
 /* Has the worker something to do? [rt] */
 bool core_has_work(const struct core *core);
@@ -125,26 +131,31 @@ enum core_answer core_answer(struct core *core, uint64_t number, char why[CORE_S
  * result, also of a lost GPU. [setup] */
 bool core_work(struct core *core);
 
-/* Makes `path` the mask of the session, as a state has it: core_activate loads it, or, while active, the worker.
- * Returns true if the worker loads it. [setup] */
-bool core_restore_mask(struct core *core, const char *path);
+/* Makes a and b the masks of the session, as a state has them; "": the side is empty. core_activate loads the mask of the
+ * side that plays, or, while active, the worker. Returns true if the worker loads it. [setup] */
+bool core_restore_masks(struct core *core, const char *a, const char *b);
 
-/* Asks for a mask that a user chose. While active the worker loads it, and if it cannot be loaded, the present one goes
- * on; else it is restored as the mask of the session. Returns as core_request_mask does. [setup] */
+/* Asks for a mask that a user chose for the side that plays. While active the worker loads it, and if it cannot be
+ * loaded, the present one goes on; else it is restored as the mask of the session. Returns as core_request_mask does.
+ * [setup] */
 uint64_t core_choose_mask(struct core *core, const char *path);
 
-/* Loads a mask of the session at once. No core_process may run. [setup] */
-void core_load_now(struct core *core, const char *path);
+/* Makes a and b the masks of the session, and loads that of the side that plays at once. No core_process may run.
+ * [setup] */
+void core_load_now(struct core *core, const char *a, const char *b);
 
 /* Sets the controls and the mask of a preset, as core_choose_mask does. [setup] */
 uint64_t core_load_preset(struct core *core, const struct plugin_preset *preset);
 
-/* Copies the path that a state has: the mask that plays, or one that is not loaded yet or cannot be read. [setup] */
+/* Copies the path that a state has for a side: a mask that plays or has played, or one that is not loaded yet or cannot
+ * be read; "": the side is empty. core_get_mask: of the side that plays. [setup] */
+void core_get_side(struct core *core, int side, char path[CORE_PATH_BYTES]);
 void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);
 
 struct core_meters {
     char engine[96];     /* what plays: "cpu avx2, 48 kHz, 64 frames"; "": nothing yet                              */
     float in_peak, out_peak; /* largest magnitudes of all channels since the last call                              */
+    float gain_db[N_SIDES];  /* of A and B, which make them equally loud                                            */
 };
 
 /* Fills in *meters; NaN and Inf are not peaks. Waits as core_get_status does. [setup] */

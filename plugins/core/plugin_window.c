@@ -63,6 +63,11 @@ static void load_preset(void *data, int preset)
     w->calls->load(w->face, w->paths[preset]);
 }
 
+static void select_side(void *data, int side)
+{
+    set_once(data, A_B, (float)side);
+}
+
 static void state(void *data, struct window_state *to)
 {
     const struct plugin_window *w = data;
@@ -119,6 +124,7 @@ void plugin_window_init(struct plugin_window *w, const struct variant *variant, 
                                      .from_text = from_text,
                                      .load = load,
                                      .preset = load_preset,
+                                     .select = select_side,
                                      .state = state};
     snprintf(w->folder, sizeof w->folder, "%s", folder);
     w->folders[w->model.n_folders++] = w->folder;
@@ -128,7 +134,7 @@ void plugin_window_init(struct plugin_window *w, const struct variant *variant, 
         w->folders[w->model.n_folders++] = w->home;
     }
     for (int c = 0; c < N_CONTROLS; c++)
-        if (variant_has_setting(variant, c)) add_control(w, c);
+        if (variant_has_setting(variant, c) && c != A_B) add_control(w, c); /* A_B: two buttons */
     for (int p = 0; p < N_PRESETS; p++)
         if (preset_fits(&plugin_presets[p], variant)) add_preset(w, &plugin_presets[p]);
 }

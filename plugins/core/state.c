@@ -2,7 +2,8 @@
  *
  *   haloconv plugin 1
  *   variant stereo
- *   shipped hall.wav        a mask of the folder of masks, or: mask /home/me/church.wav
+ *   shipped hall.wav        side A: a mask of the folder of masks, or: mask /home/me/church.wav
+ *   shipped_b room.wav      side B, or: mask_b /home/me/chapel.wav; without such a line it is empty
  *   dry -90
  *   wet 0                   every control that the host can set, by its symbol
  *   end
@@ -24,8 +25,10 @@
 
 struct parsed {
     double values[N_CONTROLS];
-    char mask[CORE_PATH_BYTES];
+    char masks[N_SIDES][CORE_PATH_BYTES];
 };
+
+static const char *const mask_keys[2][N_SIDES] = {{"mask", "mask_b"}, {"shipped", "shipped_b"}}; /* [is_shipped] */
 
 /* ---- write -------------------------------------------------------------------------------------- */
 
@@ -37,19 +40,25 @@ static size_t write_path(char *text, const char *path)
     return n;
 }
 
-size_t core_save(struct core *core, char text[CORE_STATE_BYTES])
+static size_t write_mask(struct core *core, int side, char *text)
 {
-    const struct variant *variant = core_variant(core);
     char path[CORE_PATH_BYTES], folder[CORE_PATH_BYTES];
-    core_get_mask(core, path);
+    core_get_side(core, side, path);
+    if (!path[0]) return 0;
     core_shipped_path(core, "", folder);
     size_t length = strlen(folder);
     bool is_shipped = strncmp(path, folder, length) == 0 && path[length] && !strchr(path + length, '/');
-    locale_t was = c_locale_enter();
-    size_t n =
-        (size_t)sprintf(text, "haloconv plugin 1\nvariant %s\n%s ", variant->symbol, is_shipped ? "shipped" : "mask");
+    size_t n = (size_t)sprintf(text, "%s ", mask_keys[is_shipped][side]);
     n += write_path(text + n, path + (is_shipped ? length : 0));
-    n += (size_t)sprintf(text + n, "\n");
+    return n + (size_t)sprintf(text + n, "\n");
+}
+
+size_t core_save(struct core *core, char text[CORE_STATE_BYTES])
+{
+    const struct variant *variant = core_variant(core);
+    locale_t was = c_locale_enter();
+    size_t n = (size_t)sprintf(text, "haloconv plugin 1\nvariant %s\n", variant->symbol);
+    for (int side = 0; side < N_SIDES; side++) n += write_mask(core, side, text + n);
     for (int i = 0; i < N_CONTROLS; i++)
         if (variant_has_setting(variant, i))
             n += (size_t)sprintf(text + n, "%s %.9g\n", controls[i].symbol, (double)core_get(core, i));
@@ -90,11 +99,12 @@ static bool read_line(struct core *core, const char *key, const char *value, str
     int control = control_find(key);
     if (control < N_CONTROLS && variant_has_setting(core_variant(core), control))
         return number_is(value, -INFINITY, INFINITY, &to->values[control]);
-    if (strcmp(key, "mask") == 0) return read_path(value, to->mask, sizeof to->mask);
-    if (strcmp(key, "shipped") == 0) {
+    for (int side = 0; side < N_SIDES; side++) {
         char name[256];
+        if (strcmp(key, mask_keys[0][side]) == 0) return read_path(value, to->masks[side], CORE_PATH_BYTES);
+        if (strcmp(key, mask_keys[1][side]) != 0) continue;
         if (!read_path(value, name, sizeof name) || strchr(name, '/') || strcmp(name, "..") == 0) return false;
-        core_shipped_path(core, name, to->mask);
+        core_shipped_path(core, name, to->masks[side]);
     }
     if (strcmp(key, "variant") == 0) {
         int v = 0;
@@ -137,13 +147,14 @@ bool core_restore(struct core *core, const char *text, size_t length, char *why,
     if (!is_read) snprintf(why, cap, "no memory; close other plugins or programs");
     if (is_read) {
         for (int i = 0; i < N_CONTROLS; i++) parsed->values[i] = (double)controls[i].initial;
-        core_shipped_path(core, NULL, parsed->mask);
+        core_shipped_path(core, NULL, parsed->masks[SIDE_A]);
+        parsed->masks[SIDE_B][0] = '\0';
         is_read = read_lines(core, copy, parsed, why, cap);
     }
     if (is_read) {
         for (int i = 0; i < N_CONTROLS; i++)
             if (variant_has_setting(core_variant(core), i)) core_set(core, i, parsed->values[i]);
-        core_restore_mask(core, parsed->mask);
+        core_restore_masks(core, parsed->masks[SIDE_A], parsed->masks[SIDE_B]);
     }
     free(copy);
     free(parsed);

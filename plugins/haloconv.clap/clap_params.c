@@ -32,11 +32,11 @@ static bool CLAP_ABI get_info(const clap_plugin_t *plugin, uint32_t index, clap_
     while (control < N_CONTROLS && (!variant_has_setting(variant, control) || index-- > 0)) control++;
     if (control == N_CONTROLS) return false;
     const struct control_spec *c = &controls[control];
-    bool is_stepped = c->kind >= CONTROL_INTEGER;
+    bool is_stepped = c->kind >= CONTROL_INTEGER, is_expensive = c->flags & CONTROL_EXPENSIVE;
     memset(info, 0, sizeof *info);
     info->id = control_id(control);
-    info->flags = (c->flags & CONTROL_EXPENSIVE ? 0 : CLAP_PARAM_IS_AUTOMATABLE) |
-                  (is_stepped ? CLAP_PARAM_IS_STEPPED : CLAP_PARAM_IS_MODULATABLE) |
+    info->flags = (is_expensive ? 0 : CLAP_PARAM_IS_AUTOMATABLE) | (is_stepped ? CLAP_PARAM_IS_STEPPED : 0) |
+                  (is_stepped || is_expensive ? 0 : CLAP_PARAM_IS_MODULATABLE) |
                   (c->kind == CONTROL_CHOICE ? MORE_PARAM_IS_ENUM : 0) |
                   (control == ENABLED ? CLAP_PARAM_IS_BYPASS : 0);
     snprintf(info->name, sizeof info->name, "%s", control == ENABLED ? "Bypass" : c->name);
@@ -78,7 +78,8 @@ void face_apply_event(struct face *face, const clap_event_header_t *event)
     } else if (event->type == CLAP_EVENT_PARAM_MOD && event->size >= sizeof(clap_event_param_mod_t)) {
         const clap_event_param_mod_t *e = (const clap_event_param_mod_t *)(const void *)event;
         int control = find(face, e->param_id);
-        if (control < N_CONTROLS && controls[control].kind < CONTROL_INTEGER)
+        if (control < N_CONTROLS && controls[control].kind < CONTROL_INTEGER &&
+            !(controls[control].flags & CONTROL_EXPENSIVE))
             core_modulate(face->core, control, e->amount);
     }
 }

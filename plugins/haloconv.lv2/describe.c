@@ -191,9 +191,10 @@ static void write_port_properties(FILE *file, int c)
     }
 }
 
-static void write_controls(FILE *file, const struct variant *v, int *index)
+/* The controls from first to behind - 1. */
+static void write_controls(FILE *file, const struct variant *v, int *index, int first, int behind)
 {
-    for (int c = 0; c < N_CONTROLS; c++) {
+    for (int c = first; c < behind; c++) {
         if (!variant_has(v, c)) continue;
         const struct control_spec *p = &controls[c];
         bool is_output = p->flags & CONTROL_OUTPUT;
@@ -240,15 +241,17 @@ static void write_plugin(const char *folder, const struct variant *v, const char
     FILE *file = create(folder, v->symbol, ".ttl");
     bool is_bank = v->n_sources > 0;
     const char *kind = is_bank ? "SpatialPlugin" : variant_is_filter(v) ? "FilterPlugin" : "ReverbPlugin";
+    for (int side = 0; side < N_SIDES; side++)
+        fprintf(file,
+                "\n<%s>\n    a lv2:Parameter ;\n    rdfs:label \"%s%s\" ;\n    rdfs:comment \"%s\" ;\n"
+                "    rdfs:range atom:Path .\n",
+                variant_file_uri(v, side), is_bank ? "Bank" : "Mask", side == SIDE_A ? "" : " B",
+                is_bank ? "Head-related impulse responses: a SOFA file, a list (CSV) or a folder of sound files."
+                        : "Impulse response: a sound file, a text of coefficients or a configuration.");
     fprintf(file,
-            "\n<%s>\n    a lv2:Parameter ;\n    rdfs:label \"%s\" ;\n    rdfs:comment \"%s\" ;\n"
-            "    rdfs:range atom:Path .\n"
             "\n<" STATUS_URI ">\n    a lv2:Parameter ;\n    rdfs:label \"Status\" ;\n"
             "    rdfs:comment \"Result of the last load: ok, or what is wrong with the %s.\" ;\n"
             "    rdfs:range atom:String .\n",
-            variant_file_uri(v), is_bank ? "Bank" : "Mask",
-            is_bank ? "Head-related impulse responses: a SOFA file, a list (CSV) or a folder of sound files."
-                    : "Impulse response: a sound file, a text of coefficients or a configuration.",
             is_bank ? "bank" : "mask");
     write_group(file, v, 0);
     write_group(file, v, 1);
@@ -262,15 +265,16 @@ static void write_plugin(const char *folder, const struct variant *v, const char
             "        state:loadDefaultState , state:threadSafeRestore ;\n"
             "    lv2:extensionData work:interface , state:interface ;\n"
             "    opts:supportedOption bufsz:nominalBlockLength , bufsz:maxBlockLength ;\n"
-            "    patch:writable <%s> ;\n    patch:readable <" STATUS_URI "> ;\n    pg:mainInput <" PLUGIN_URI
+            "    patch:writable <%s> , <%s> ;\n    patch:readable <" STATUS_URI "> ;\n    pg:mainInput <" PLUGIN_URI
             "%s:in> ;\n    pg:mainOutput <" PLUGIN_URI "%s:out> ;\n    state:state [ <%s> <%s> ] ;\n",
-            v->symbol, kind, v->name, minor, micro, variant_comments[is_bank], variant_file_uri(v), v->symbol,
-            v->symbol, variant_file_uri(v), v->mask);
+            v->symbol, kind, v->name, minor, micro, variant_comments[is_bank], variant_file_uri(v, SIDE_A),
+            variant_file_uri(v, SIDE_B), v->symbol, v->symbol, variant_file_uri(v, SIDE_A), v->mask);
     if (has_window) fputs("    ui:ui <" UI_URI "> ;\n", file);
     write_audio(file, v, &index, 0);
     write_audio(file, v, &index, 1);
-    write_controls(file, v, &index);
+    write_controls(file, v, &index, 0, TRIM);
     write_messages(file, &index);
+    write_controls(file, v, &index, TRIM, N_CONTROLS);
     fputs(" .\n\n<urn:haloconv>\n    a doap:Project ;\n    doap:name \"haloconv\" ;\n"
           "    doap:maintainer [ a foaf:Person ; foaf:name \"The haloconv authors\" ] .\n",
           file);

@@ -6,7 +6,7 @@
 #include <lv2/patch/patch.h>
 #include <string.h>
 
-void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri, const char *mask_uri)
+void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri, const struct variant *variant)
 {
     const struct {
         LV2_URID *id;
@@ -28,7 +28,8 @@ void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri, cons
         {&uris->nominal_block, LV2_BUF_SIZE__nominalBlockLength},
         {&uris->event_transfer, LV2_ATOM__eventTransfer},
         {&uris->plugin, plugin_uri},
-        {&uris->mask, mask_uri},
+        {&uris->masks[SIDE_A], variant_file_uri(variant, SIDE_A)},
+        {&uris->masks[SIDE_B], variant_file_uri(variant, SIDE_B)},
         {&uris->status, STATUS_URI},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) *all[i].id = map->map(map->handle, all[i].uri);
@@ -68,14 +69,15 @@ LV2_URID patch_property(const struct uris *uris, const LV2_Atom *atom, const cha
     return m.parameter;
 }
 
-enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, const char **path, size_t *length)
+enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, int *side, const char **path, size_t *length)
 {
     struct message m = message_read(uris, atom);
-    if (m.otype == uris->patch_Get) {
-        bool is_ours = !m.parameter || m.parameter == uris->mask || m.parameter == uris->status;
-        return is_ours ? PATCH_GET : PATCH_NONE;
-    }
-    return patch_property(uris, atom, path, length) == uris->mask && *length > 0 ? PATCH_SET : PATCH_NONE;
+    bool is_get = m.otype == uris->patch_Get;
+    LV2_URID parameter = is_get ? m.parameter : patch_property(uris, atom, path, length);
+    *side = parameter == uris->masks[SIDE_B] ? SIDE_B : SIDE_A;
+    bool is_mask = parameter == uris->masks[*side];
+    if (is_get) return !parameter || is_mask || parameter == uris->status ? PATCH_GET : PATCH_NONE;
+    return is_mask && *length > 0 ? PATCH_SET : PATCH_NONE;
 }
 
 void patch_set(const struct uris *uris, LV2_Atom_Forge *forge, LV2_URID property, const char *text)
@@ -85,7 +87,7 @@ void patch_set(const struct uris *uris, LV2_Atom_Forge *forge, LV2_URID property
     lv2_atom_forge_key(forge, uris->patch_property);
     lv2_atom_forge_urid(forge, property);
     lv2_atom_forge_key(forge, uris->patch_value);
-    lv2_atom_forge_typed_string(forge, property == uris->mask ? uris->atom_Path : uris->atom_String, text,
+    lv2_atom_forge_typed_string(forge, property == uris->status ? uris->atom_String : uris->atom_Path, text,
                                 (uint32_t)strlen(text));
     lv2_atom_forge_pop(forge, &object);
 }

@@ -1,8 +1,8 @@
 /* plugin - the LV2 face of the plugin core (plugins/core/core.h): ports, messages, the worker and the state.
  *
- *   audio:   run()            requests from controls and patch:Set; core_process; patch:Set of the mask and status
+ *   audio:   run()            requests from controls and patch:Set; core_process; patch:Set of the masks and status
  *              |      ^
- *     schedule |      | respond: the path of the mask that plays, and the status
+ *     schedule |      | respond: the paths of the masks A and B, and the status
  *              v      |
  *   worker:  work() --+       core_work
  *
@@ -50,8 +50,8 @@ struct plugin {
     float *control[N_CONTROLS];
     const LV2_Atom_Sequence *messages_in;
     LV2_Atom_Sequence *messages_out;
-    bool must_notify;              /* the next run() sends `playing` and `status` to the host */
-    char playing[CORE_PATH_BYTES]; /* path of the mask that plays */
+    bool must_notify; /* the next run() sends `masks` and `status` to the host */
+    char masks[N_SIDES][CORE_PATH_BYTES];
     char status[CORE_STATUS_BYTES];
 
     atomic_bool is_scheduled; /* the host will call work() */
@@ -70,10 +70,17 @@ static void report(void *data, int level, const char *text)
         lv2_log_note(&p->log, "haloconv: %s\n", text);
 }
 
+static void get_status(struct plugin *p, char masks[N_SIDES][CORE_PATH_BYTES], char status[CORE_STATUS_BYTES])
+{
+    char playing[CORE_PATH_BYTES];
+    for (int side = 0; side < N_SIDES; side++) core_get_side(p->core, side, masks[side]);
+    core_get_status(p->core, playing, status);
+}
+
 /* The next run() notifies the host; run() must not be running. */
 static void read_status(struct plugin *p)
 {
-    core_get_status(p->core, p->playing, p->status);
+    get_status(p, p->masks, p->status);
     p->must_notify = true;
 }
 
@@ -82,31 +89,37 @@ static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function res
 {
     (void)size, (void)data;
     struct plugin *p = handle;
-    char response[CORE_PATH_BYTES + CORE_STATUS_BYTES], result[CORE_STATUS_BYTES]; /* path and status, 0 after each */
-    char *playing = response;
+    char masks[N_SIDES][CORE_PATH_BYTES], result[CORE_STATUS_BYTES];
+    char response[N_SIDES * CORE_PATH_BYTES + CORE_STATUS_BYTES]; /* the paths and the status, 0 after each */
+    const char *texts[] = {masks[SIDE_A], masks[SIDE_B], result};
+    size_t bytes = 0;
     atomic_store(&p->is_scheduled, false);
     if (!core_work(p->core)) return LV2_WORKER_SUCCESS;
-    core_get_status(p->core, playing, result);
-    size_t path_bytes = strlen(playing) + 1, status_bytes = strlen(result) + 1;
-    memcpy(response + path_bytes, result, status_bytes);
-    LV2_Worker_Status status = respond(to, (uint32_t)(path_bytes + status_bytes), response);
+    get_status(p, masks, result);
+    for (int i = 0; i < 3; i++) {
+        memcpy(response + bytes, texts[i], strlen(texts[i]) + 1);
+        bytes += strlen(texts[i]) + 1;
+    }
+    LV2_Worker_Status status = respond(to, (uint32_t)bytes, response);
     if (status != LV2_WORKER_SUCCESS)
-        lv2_log_error(&p->log,
-                      "haloconv: %s plays, but the host refused the worker's response and shows another path\n",
-                      playing);
+        lv2_log_error(&p->log, "haloconv: the host refused the worker's response, and may show another mask\n");
     return status;
 }
 
 static LV2_Worker_Status work_response(LV2_Handle handle, uint32_t size, const void *data)
 {
     struct plugin *p = handle;
-    const char *end = size ? memchr(data, 0, size) : NULL;
-    size_t path_bytes = end ? (size_t)(end - (const char *)data) + 1 : 0, status_bytes = size - path_bytes;
-    if (path_bytes == 0 || path_bytes > sizeof p->playing || status_bytes == 0 || status_bytes > sizeof p->status)
-        return LV2_WORKER_ERR_UNKNOWN;
-    memcpy(p->playing, data, path_bytes);
-    memcpy(p->status, end + 1, status_bytes);
-    p->status[status_bytes - 1] = '\0';
+    const char *texts[3], *at = data;
+    for (int i = 0; i < 3; i++) {
+        const char *end = size ? memchr(at, 0, size) : NULL;
+        if (!end || (size_t)(end - at) >= (i < N_SIDES ? sizeof p->masks[0] : sizeof p->status))
+            return LV2_WORKER_ERR_UNKNOWN;
+        texts[i] = at;
+        size -= (uint32_t)(end + 1 - at);
+        at = end + 1;
+    }
+    for (int side = 0; side < N_SIDES; side++) memcpy(p->masks[side], texts[side], strlen(texts[side]) + 1);
+    memcpy(p->status, texts[N_SIDES], strlen(texts[N_SIDES]) + 1);
     p->must_notify = true; /* after a failure too: the host shows the path that it requested */
     return LV2_WORKER_SUCCESS;
 }
@@ -139,7 +152,8 @@ static void play_with_messages(struct plugin *p, uint32_t n_frames)
         {
             const char *path = NULL;
             size_t length = 0;
-            enum patch patch = patch_read(&p->uris, &event->body, &path, &length);
+            int side;
+            enum patch patch = patch_read(&p->uris, &event->body, &side, &path, &length);
             if (patch == PATCH_GET) p->must_notify = true;
             if (patch != PATCH_SET) continue;
             int64_t at = event->time.frames;
@@ -147,7 +161,7 @@ static void play_with_messages(struct plugin *p, uint32_t n_frames)
                 play(p, done, (uint32_t)at);
                 done = (uint32_t)at;
             }
-            if (core_request_mask(p->core, path, length))
+            if (core_request_mask(p->core, side, path, length))
                 schedule(p, p->schedule);
             else
                 p->must_notify = true; /* the mask that plays stays */
@@ -162,7 +176,8 @@ static void notify(struct plugin *p, uint32_t n_frames)
     lv2_atom_forge_set_buffer(&p->forge, (uint8_t *)p->messages_out, p->messages_out->atom.size);
     lv2_atom_forge_sequence_head(&p->forge, &sequence, 0);
     int64_t at = n_frames ? n_frames - 1 : 0;
-    if (p->must_notify && p->playing[0]) patch_write(&p->uris, &p->forge, at, p->uris.mask, p->playing);
+    for (int side = 0; side < N_SIDES && p->must_notify; side++)
+        if (p->masks[side][0]) patch_write(&p->uris, &p->forge, at, p->uris.masks[side], p->masks[side]);
     if (p->must_notify && p->status[0]) patch_write(&p->uris, &p->forge, at, p->uris.status, p->status);
     lv2_atom_forge_pop(&p->forge, &sequence);
     p->must_notify = false;
@@ -185,17 +200,17 @@ static void connect_port(LV2_Handle handle, uint32_t port, void *data)
 {
     struct plugin *p = handle;
     uint32_t n_in = (uint32_t)p->variant->n_in, n_out = (uint32_t)p->variant->n_out;
-    uint32_t n_controls = (uint32_t)variant_n_controls(p->variant);
+    uint32_t n_messages = (uint32_t)variant_messages(p->variant);
     if (port < n_in)
         p->in[port] = data;
     else if ((port -= n_in) < n_out)
         p->out[port] = data;
-    else if ((port -= n_out) < n_controls)
-        p->control[variant_control(p->variant, (int)port)] = data;
-    else if (port == n_controls)
+    else if ((port -= n_out) == n_messages)
         p->messages_in = data;
-    else if (port == n_controls + 1)
+    else if (port == n_messages + 1)
         p->messages_out = data;
+    else if (port < N_CONTROLS + 2 && variant_port_control(p->variant, (int)port) < N_CONTROLS)
+        p->control[variant_port_control(p->variant, (int)port)] = data;
 }
 
 /* ---- setup -------------------------------------------------------------------------------------- */
@@ -262,7 +277,7 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
     lv2_log_logger_init(&p->log, p->map, log);
     p->variant = &variants[descriptor - descriptors];
     if (p->map) {
-        uris_map(&p->uris, p->map, descriptor->URI, variant_file_uri(p->variant));
+        uris_map(&p->uris, p->map, descriptor->URI, p->variant);
         lv2_atom_forge_init(&p->forge, p->map);
     }
     p->core = make_core(p, bundle);
@@ -283,35 +298,47 @@ static void path_free(const LV2_State_Free_Path *free_path, char *path)
         free(path);
 }
 
+/* Stores the path of a side, unless it is empty. */
+static LV2_State_Status save_side(struct plugin *p, int side, LV2_State_Store_Function store, LV2_State_Handle to,
+                                  const LV2_Feature *const *features)
+{
+    LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
+    char path[CORE_PATH_BYTES];
+    core_get_side(p->core, side, path);
+    if (!path[0]) return LV2_STATE_SUCCESS;
+    if (!map_path) /* the state then works on this machine only */
+        return store(to, p->uris.masks[side], path, strlen(path) + 1, p->uris.atom_Path, LV2_STATE_IS_POD);
+    char *mapped = map_path->abstract_path(map_path->handle, path);
+    if (!mapped) return LV2_STATE_ERR_UNKNOWN;
+    LV2_State_Status status = store(to, p->uris.masks[side], mapped, strlen(mapped) + 1, p->uris.atom_Path,
+                                    LV2_STATE_IS_POD | LV2_STATE_IS_PORTABLE);
+    path_free(lv2_features_data(features, LV2_STATE__freePath), mapped);
+    return status;
+}
+
 static LV2_State_Status save(LV2_Handle handle, LV2_State_Store_Function store, LV2_State_Handle to, uint32_t flags,
                              const LV2_Feature *const *features)
 {
     (void)flags;
     struct plugin *p = handle;
     if (!p->map) return LV2_STATE_ERR_NO_FEATURE;
-    LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
-    char path[CORE_PATH_BYTES];
-    core_get_mask(p->core, path);
-    if (!map_path) /* the state then works on this machine only */
-        return store(to, p->uris.mask, path, strlen(path) + 1, p->uris.atom_Path, LV2_STATE_IS_POD);
-    char *mapped = map_path->abstract_path(map_path->handle, path);
-    if (!mapped) return LV2_STATE_ERR_UNKNOWN;
-    LV2_State_Status status = store(to, p->uris.mask, mapped, strlen(mapped) + 1, p->uris.atom_Path,
-                                    LV2_STATE_IS_POD | LV2_STATE_IS_PORTABLE);
-    path_free(lv2_features_data(features, LV2_STATE__freePath), mapped);
-    return status;
+    LV2_State_Status status = save_side(p, SIDE_A, store, to, features);
+    return status == LV2_STATE_SUCCESS ? save_side(p, SIDE_B, store, to, features) : status;
 }
 
-/* Returns the mask's path in a state, as a path on this machine; without it, the mask of a new instance. */
-static LV2_State_Status path_of_state(struct plugin *p, LV2_State_Retrieve_Function retrieve, LV2_State_Handle from,
-                                      const LV2_Feature *const *features, char path[CORE_PATH_BYTES])
+/* Finds the path of a side in a state, as a path on this machine. Without it, A is the mask of a new instance, and B is
+ * empty. */
+static LV2_State_Status path_of_state(struct plugin *p, int side, LV2_State_Retrieve_Function retrieve,
+                                      LV2_State_Handle from, const LV2_Feature *const *features,
+                                      char path[CORE_PATH_BYTES])
 {
     LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
     size_t size = 0;
     uint32_t type = 0, flags = 0;
-    const char *value = retrieve(from, p->uris.mask, &size, &type, &flags);
+    const char *value = retrieve(from, p->uris.masks[side], &size, &type, &flags);
+    path[0] = '\0';
     if (!value || size == 0) {
-        core_shipped_path(p->core, NULL, path);
+        if (side == SIDE_A) core_shipped_path(p->core, NULL, path);
         return LV2_STATE_SUCCESS;
     }
     if (type != p->uris.atom_Path && type != p->uris.atom_String) return LV2_STATE_ERR_BAD_TYPE;
@@ -331,14 +358,16 @@ static LV2_State_Status restore(LV2_Handle handle, LV2_State_Retrieve_Function r
     (void)flags;
     struct plugin *p = handle;
     if (!p->map) return LV2_STATE_ERR_NO_FEATURE;
-    char path[CORE_PATH_BYTES];
-    LV2_State_Status status = path_of_state(p, retrieve, from, features, path);
-    if (status != LV2_STATE_SUCCESS) return status;
+    char masks[N_SIDES][CORE_PATH_BYTES];
+    for (int side = 0; side < N_SIDES; side++) {
+        LV2_State_Status status = path_of_state(p, side, retrieve, from, features, masks[side]);
+        if (status != LV2_STATE_SUCCESS) return status;
+    }
     LV2_Worker_Schedule *schedule_of_restore = lv2_features_data(features, LV2_WORKER__schedule);
     if (p->is_active && !schedule_of_restore) { /* the host has paused run() for this */
-        core_load_now(p->core, path);
+        core_load_now(p->core, masks[SIDE_A], masks[SIDE_B]);
         read_status(p);
-    } else if (core_restore_mask(p->core, path)) { /* run() may be running */
+    } else if (core_restore_masks(p->core, masks[SIDE_A], masks[SIDE_B])) { /* run() may be running */
         schedule(p, schedule_of_restore);
     }
     return LV2_STATE_SUCCESS;

@@ -28,7 +28,7 @@ struct ui { /* one thread of the host */
     const struct plugin_meters *meters; /* NULL: the host gives no instance */
     LV2_Handle instance;
     float values[N_CONTROLS];
-    char mask[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
+    char masks[N_SIDES][CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
     bool is_loading;
 };
 
@@ -42,13 +42,13 @@ static uint32_t first_control(const struct ui *ui)
 static uint32_t port_of(const struct ui *ui, int control)
 {
     int i = 0;
-    while (variant_control(ui->variant, i) != control) i++;
+    while (variant_port_control(ui->variant, i) != control) i++;
     return first_control(ui) + (uint32_t)i;
 }
 
 static uint32_t messages_in(const struct ui *ui)
 {
-    return first_control(ui) + (uint32_t)variant_n_controls(ui->variant);
+    return first_control(ui) + (uint32_t)variant_messages(ui->variant);
 }
 
 /* The text of a property; one that is too long for its buffer is cut. */
@@ -62,23 +62,31 @@ static void port_event(LV2UI_Handle handle, uint32_t port, uint32_t size, uint32
     struct ui *ui = handle;
     const char *text = "";
     size_t length = 0;
-    if (format == 0 && size == sizeof(float) && port >= first_control(ui) && port < messages_in(ui))
-        ui->values[variant_control(ui->variant, (int)(port - first_control(ui)))] = *(const float *)data;
+    uint32_t i = port - first_control(ui);
+    if (format == 0 && size == sizeof(float) && i < N_CONTROLS + 2 &&
+        variant_port_control(ui->variant, (int)i) < N_CONTROLS)
+        ui->values[variant_port_control(ui->variant, (int)i)] = *(const float *)data;
     if (format != ui->uris.event_transfer || port != messages_in(ui) + 1 || size < sizeof(LV2_Atom)) return;
     LV2_URID property = patch_property(&ui->uris, data, &text, &length);
-    if (property == ui->uris.mask) copy(ui->mask, sizeof ui->mask, text, length);
+    for (int side = 0; side < N_SIDES; side++)
+        if (property == ui->uris.masks[side]) copy(ui->masks[side], sizeof ui->masks[side], text, length);
     if (property != ui->uris.status) return;
     copy(ui->status, sizeof ui->status, text, length);
     ui->is_loading = false;
 }
 
-static void send_message(struct ui *ui, const char *path) /* NULL: asks for mask and status */
+static int side_of(const struct ui *ui)
+{
+    return ui->values[A_B] > 0.5f ? SIDE_B : SIDE_A;
+}
+
+static void send_message(struct ui *ui, const char *path) /* NULL: asks for masks and status */
 {
     uint64_t buffer[MESSAGE_BYTES / sizeof(uint64_t)];
     const LV2_Atom *message = (const LV2_Atom *)(const void *)buffer;
     lv2_atom_forge_set_buffer(&ui->forge, (uint8_t *)buffer, sizeof buffer);
     if (path)
-        patch_set(&ui->uris, &ui->forge, ui->uris.mask, path);
+        patch_set(&ui->uris, &ui->forge, ui->uris.masks[side_of(ui)], path);
     else
         patch_get(&ui->uris, &ui->forge);
     ui->write(ui->host, messages_in(ui), lv2_atom_total_size(message), ui->uris.event_transfer, message);
@@ -125,7 +133,11 @@ static void state(void *data, struct window_state *to)
     const struct ui *ui = data;
     struct core_meters meters = {.engine = ""};
     if (ui->meters) ui->meters->get(ui->instance, &meters);
-    snprintf(to->mask[0], sizeof to->mask[0], "%s", ui->mask);
+    for (int side = 0; side < N_SIDES; side++) {
+        snprintf(to->mask[side], sizeof to->mask[side], "%s", ui->masks[side]);
+        to->gain_db[side] = meters.gain_db[side];
+    }
+    to->side = side_of(ui);
     snprintf(to->backend, sizeof to->backend, "%s", meters.engine);
     plugin_window_status(to, ui->status, ui->is_loading);
     to->in_peak = meters.in_peak, to->out_peak = meters.out_peak;
@@ -197,7 +209,7 @@ static LV2UI_Handle instantiate(const LV2UI_Descriptor *descriptor, const char *
         ui->variant = variant;
         ui->write = write, ui->host = host;
         ui->touch = lv2_features_data(features, LV2_UI__touch);
-        uris_map(&ui->uris, map, plugin_uri, variant_file_uri(variant));
+        uris_map(&ui->uris, map, plugin_uri, variant);
         lv2_atom_forge_init(&ui->forge, map);
         const LV2_Extension_Data_Feature *access = lv2_features_data(features, LV2_DATA_ACCESS_URI);
         ui->instance = lv2_features_data(features, LV2_INSTANCE_ACCESS_URI);

@@ -412,6 +412,11 @@ static int makes(hc_route route, int n)
     X(HC_OK, requests((hc_live_change){.rate = 1 << 20, .block = INT_MAX}))                                            \
     X(HC_EINVAL, requests((hc_live_change){.rate = INT_MIN}))                                                          \
     X(HC_EINVAL, requests((hc_live_change){.block = INT_MIN}))                                                         \
+    X(HC_OK, requests((hc_live_change){.trim_db = 1}))                                                                 \
+    X(HC_OK, requests((hc_live_change){.trim_db = INFINITY}))                                                          \
+    X(HC_EINVAL, requests((hc_live_change){.trim_db = 0.5f}))                                                          \
+    X(HC_EINVAL, requests((hc_live_change){.trim_db = -40}))                                                           \
+    X(HC_EINVAL, requests((hc_live_change){.trim_db = NAN}))                                                           \
     X(HC_EINVAL, requests((hc_live_change){.backend = "tpu"}))                                                         \
     X(HC_EFILE, requests((hc_live_change){.mask = ""}))                                                                \
     X(HC_EFILE, requests((hc_live_change){.mask = "/"}))                                                               \

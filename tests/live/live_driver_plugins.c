@@ -40,7 +40,7 @@ static struct host *lv2;
 /* A saved session restores the mask. */
 static void lv2_open(const char *mask)
 {
-    struct host_state state;
+    struct host_state state = {0};
     lv2 = host_open("stereo", LIVE_RATE, OTHER_BLOCK, BLOCK, WORKER_THREAD);
     check(host_save(lv2, &state, false) == 0, "the state cannot be saved");
     state.size = (size_t)snprintf(state.value, sizeof state.value, "%s", mask) + 1;

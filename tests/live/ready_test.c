@@ -33,17 +33,30 @@ struct stage {
     float *out[CHANNELS];
 };
 
-static void write_mask(int i, uint64_t seed)
+/* Noise that falls by decay_db on the left, and by twice as much on the right. */
+static void make_taps(int i, uint64_t seed, double decay_db)
 {
     struct random r = random_seeded(seed);
-    FILE *file = fopen(paths[i], "w");
-    check(file, "%s cannot be written", paths[i]);
     for (int ch = 0; ch < CHANNELS; ch++) {
         free(taps[i][ch]);
         taps[i][ch] = noise(&r, lengths[i]);
+        for (int k = 0; k < lengths[i]; k++)
+            taps[i][ch][k] *= (float)pow(10, -decay_db * (1 + ch) * k / lengths[i] / 20);
     }
+}
+
+static void write_taps(int i)
+{
+    FILE *file = fopen(paths[i], "w");
+    check(file, "%s cannot be written", paths[i]);
     for (int k = 0; k < lengths[i]; k++) fprintf(file, "%.9g %.9g\n", (double)taps[i][0][k], (double)taps[i][1][k]);
     check(fclose(file) == 0, "%s cannot be written", paths[i]);
+}
+
+static void write_mask(int i, uint64_t seed)
+{
+    make_taps(i, seed, 0);
+    write_taps(i);
 }
 
 static void work(struct stage *s)
@@ -375,6 +388,68 @@ static void another_block_or_rate_prepares_all_again(const char *backend)
     stage_close(&s);
 }
 
+/* Cuts the taps of a mask behind the last frame of any channel that is within db of the peak. Returns their number. */
+static int cut_taps(int i, double db)
+{
+    double peak = 0;
+    int end = lengths[i];
+    for (int k = 0; k < lengths[i]; k++)
+        for (int ch = 0; ch < CHANNELS; ch++) peak = fmax(peak, fabs((double)taps[i][ch][k]));
+    for (; fmax(fabs((double)taps[i][0][end - 1]), fabs((double)taps[i][1][end - 1])) < peak * pow(10, -db / 20); end--)
+        taps[i][0][end - 1] = taps[i][1][end - 1] = 0;
+    return end;
+}
+
+static void trim(struct stage *s, float trim_db)
+{
+    hc_live_change change = {.size = sizeof change, .trim_db = trim_db};
+    check(hc_live_request(s->live, &change) == HC_OK, "trim_db %g was refused", (double)trim_db);
+}
+
+static void trimmed_masks_play_up_to_the_level(const char *backend)
+{
+    static const float db[] = {50, 20, 35, INFINITY}; /* shorter and longer than before */
+    for (int b = 0; b < N_BACKENDS; b++) {
+        struct stage s;
+        for (int i = 0; i < 3; i++) make_taps(i, (uint64_t)i, 60), write_taps(i);
+        stage_open(&s, backends[b], b < 2 ? 3 : 1);
+        for (int k = 0; k < 4; k++) {
+            int n = 0;
+            trim(&s, db[k]);
+            for (int i = 2; i >= 0; i--) {
+                make_taps(i, (uint64_t)i, 60);
+                n = isinf(db[k]) ? lengths[i] : cut_taps(i, (double)db[k]);
+            }
+            settles(&s, 0);
+            hc_live_info info = {.size = sizeof info};
+            hc_live_get_info(s.live, &info);
+            check(info.longest == n, "%g dB: %d frames, want %d", (double)db[k], info.longest, n);
+            int from = s.pos;
+            play(&s, 20);
+            for (int i = 2; i >= 0; i--) {
+                if (b < 2) await_ready(&s, 3);
+                if (b < 2) fade_to(&s, i); /* ready masks, too */
+                if (b == 2) request(&s, i), settles(&s, i), from = s.pos, play(&s, 8);
+                stage_check(&s, from, 31);
+            }
+        }
+        trim(&s, 20);
+        cut_taps(0, 20);
+        settles(&s, 0);
+        make_taps(0, 0, 60);
+        request(&s, 1);
+        trim(&s, INFINITY); /* mask 0 waits, as it was cut while it played */
+        settles(&s, 1);
+        request(&s, 0);
+        settles(&s, 0);
+        int from = s.pos;
+        play(&s, 20);
+        stage_check(&s, from, 31);
+        stage_close(&s);
+    }
+    for (int i = 0; i < 3; i++) write_mask(i, (uint64_t)i);
+}
+
 /* Each ready mask has a standby engine of its own, which follows while the mask waits. */
 static void a_lost_device_is_replaced_in_its_block(const char *backend)
 {
@@ -632,6 +707,7 @@ int main(void)
         TEST(played_responses_replace_earlier_requests, false),
         TEST(a_changed_file_is_loaded_again, false),
         TEST(another_block_or_rate_prepares_all_again, false),
+        TEST(trimmed_masks_play_up_to_the_level, false),
         TEST(a_lost_device_is_replaced_in_its_block, false),
         TEST(a_list_may_change, false),
         TEST(the_first_of_a_list_are_ready, false),

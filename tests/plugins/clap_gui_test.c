@@ -175,6 +175,25 @@ static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *b
     }
 }
 
+static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
+{
+    char text[32768];
+    struct shown *h = open_gui("stereo");
+    clap_activate(h->s, RATE, BLOCK);
+    settle(h);
+    gui_click(&h->f, h->f.layout.part[PART_SIDE_B], 1, 1);
+    until(h, play(h), h->s->n_sent == 3, "a click on B sends %d events", h->s->n_sent);
+    check_sent(h, 0, CLAP_EVENT_PARAM_GESTURE_BEGIN, A_B, 0);
+    check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, A_B, SIDE_B);
+    check_sent(h, 2, CLAP_EVENT_PARAM_GESTURE_END, A_B, 0);
+    gui_click(&h->f, gui_row(&h->f, 3), 1, 2);
+    until(h, play(h), h->s->n_dirty > 0, "the host does not hear of a new state");
+    check(clap_save(h->s, text, 4096) && strstr(text, "\nshipped hall.wav\nshipped_b plate.wav\n") &&
+              strstr(text, "\nab 1\n"),
+          "the state is\n%s", text);
+    close_gui(h);
+}
+
 static int ignore_error(Display *display, XErrorEvent *event)
 {
     return 0;
@@ -428,9 +447,9 @@ static void a_load_that_ends_late_leaves_the_mask_of_the_state(const char *backe
     core_shipped_path(core, "room.wav", late);
     core_shipped_path(core, "plate.wav", state);
     core_activate(core);
-    core_request_mask(core, late, strlen(late));
+    core_request_mask(core, SIDE_A, late, strlen(late));
     core_deactivate(core);
-    core_restore_mask(core, state);
+    core_restore_masks(core, state, "");
     core_work(core);
     check_mask(core, state);
     core_activate(core);
@@ -464,7 +483,7 @@ static void a_state_and_a_backend_come_later_without_a_worker(const char *backen
     struct core *core = open_core(CORE_NO_WORKER, folder);
     core_activate(core);
     core_shipped_path(core, "plate.wav", state);
-    check(!core_restore_mask(core, state), "a worker loads the mask");
+    check(!core_restore_masks(core, state, ""), "a worker loads the mask");
     core_deactivate(core);
     check(core_activate(core), "the mask is not loaded");
     core_get_status(core, playing, status);
@@ -483,7 +502,7 @@ static void peaks_are_the_largest_since_the_last_question(const char *backend)
     float x[2][BLOCK] = {{0}}, *io[] = {x[0], x[1]};
     struct core_meters meters;
     struct core *core = open_core(CORE_NO_WORKER, folder);
-    core_load_now(core, "/dev/null"); /* it cannot be loaded: the input passes */
+    core_load_now(core, "/dev/null", ""); /* it cannot be loaded: the input passes */
     core_activate(core);
     core_get_meters(core, &meters);
     check(meters.in_peak == 0 && meters.out_peak == 0, "a peak before the first block");
@@ -515,6 +534,7 @@ int main(void)
         TEST(destroyed_during_a_drag_it_asks_for_no_flush, 0),
         TEST(a_full_list_of_events_gets_the_rest_later, 0),
         TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
+        TEST(the_buttons_choose_the_side_that_is_loaded, 0),
         TEST(opened_and_closed_20_times_it_leaves_nothing, 0),
         TEST(sizes_are_those_of_the_window, 0),
         TEST(with_descriptors_it_needs_no_timer, 0),

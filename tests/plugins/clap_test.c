@@ -308,6 +308,7 @@ static void reset_forgets_while_a_mask_is_loaded(const char *backend)
     struct take t = take_open("mono", 30000, 64);
     double give_up = now_s() + 60;
     play_random_blocks(take_play, &t, 5000, 300, 1);
+    clap_set_offline(t.s, false);
     clap_caught(t.s); /* from now on blocks and resets are trapped */
     clap_log(t.s);
     atomic_store(&t.s->n_logs, 0);
@@ -494,7 +495,7 @@ static void parameters_are_described(const char *backend)
         uint32_t n = s->params->count(s->plugin), n_bypasses = 0;
         clap_param_info_t info[32];
         double value;
-        check(n == 6, "%s: %u parameters", variants[v].symbol, n);
+        check(n == (variants[v].n_sources > 0 ? 7u : 8u), "%s: %u parameters", variants[v].symbol, n);
         for (uint32_t i = 0; i < n; i++) {
             check(s->params->get_info(s->plugin, i, &info[i]), "parameter %u", i);
             check(info[i].name[0] && info[i].min_value < info[i].max_value &&
@@ -502,9 +503,10 @@ static void parameters_are_described(const char *backend)
                   "%s: range", info[i].name);
             check(s->params->get_value(s->plugin, info[i].id, &value) && value == info[i].default_value,
                   "%s: %g at first", info[i].name, value);
-            check(info[i].id == control_id(BACKEND) || info[i].flags & CLAP_PARAM_IS_AUTOMATABLE, "%s", info[i].name);
-            check(!(info[i].flags & CLAP_PARAM_IS_STEPPED) == !!(info[i].flags & CLAP_PARAM_IS_MODULATABLE), "%s",
-                  info[i].name);
+            bool is_expensive = info[i].id == control_id(BACKEND) || info[i].id == control_id(TRIM);
+            bool is_stepped = info[i].flags & CLAP_PARAM_IS_STEPPED;
+            check(is_expensive == !(info[i].flags & CLAP_PARAM_IS_AUTOMATABLE), "%s", info[i].name);
+            check((is_stepped || is_expensive) == !(info[i].flags & CLAP_PARAM_IS_MODULATABLE), "%s", info[i].name);
             check(!(info[i].flags & CLAP_PARAM_IS_BYPASS) || value == 0, "a new instance is bypassed");
             n_bypasses += info[i].flags & CLAP_PARAM_IS_BYPASS ? 1 : 0;
             for (uint32_t k = 0; k < i; k++) check(info[k].id != info[i].id, "two parameters have one id");
@@ -553,14 +555,18 @@ static void texts_and_values_agree(const char *backend)
         enum control control;
         const char *text;
         double value;
-    } reads[] = {{WET, "-6", -6},    {WET, " -6 DB", -6}, {WET, "-inf dB", -90},
-                 {WET, "400", 12},   {BACKEND, "gpu", 2}, {BACKEND, "1", 1},
-                 {ENABLED, "on", 1}, {ENABLED, "Off", 0}, {PREDELAY, "10ms", 10}};
+    } reads[] = {{WET, "-6", -6},        {WET, " -6 DB", -6}, {WET, "-inf dB", -90}, {WET, "400", 12},
+                 {BACKEND, "gpu", 2},    {BACKEND, "1", 1},   {ENABLED, "on", 1},    {ENABLED, "Off", 0},
+                 {PREDELAY, "10ms", 10}, {A_B, "b", 1},       {TRIM, "60 dB", 60},   {TRIM, "inf dB", NO_TRIM_DB}};
     double value;
     for (size_t i = 0; i < sizeof reads / sizeof *reads; i++)
         check(s->params->text_to_value(s->plugin, control_id(reads[i].control), reads[i].text, &value) &&
                   value == reads[i].value,
               "%s is %g", reads[i].text, value);
+    char text[64];
+    check(s->params->value_to_text(s->plugin, control_id(TRIM), NO_TRIM_DB, text, sizeof text) &&
+              strcmp(text, "inf dB") == 0,
+          "no trim is \"%s\"", text);
     static const char *const bad[] = {"", "loud", "nan", "1 s", "3 dB extra", "--1", "0x"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         check(!s->params->text_to_value(s->plugin, control_id(WET), bad[i], &value), "\"%s\" is %g", bad[i], value);
@@ -637,7 +643,7 @@ static void states_come_back(const char *backend)
         check(clap_load(b, text, strlen(text), chunks[i / 4]), "load: %s", clap_log(b));
         check(b->n_rescans == i % 2, "%d rescans", b->n_rescans);
         check(clap_save(b, again, STATE_BYTES) && strcmp(text, again) == 0, "%s became %s", text, again);
-        check((i % 4 == 1) == !strstr(text, "\nshipped "), "%s", text);
+        check((i % 4 == 1) == (strstr(text, "\nmask") != NULL), "%s", text);
         clap_param_info_t info;
         for (uint32_t k = 0; a->params->get_info(a->plugin, k, &info); k++) {
             double x, y;
@@ -708,6 +714,12 @@ static void cut_and_hostile_states_change_nothing(const char *backend)
                                       "haloconv plugin 1\nmask /a\\\nend\n",
                                       "haloconv plugin 1\nshipped ../../etc/passwd\nend\n",
                                       "haloconv plugin 1\nshipped ..\nend\n",
+                                      "haloconv plugin 1\nshipped_b ../../etc/passwd\nend\n",
+                                      "haloconv plugin 1\nshipped_b \nend\n",
+                                      "haloconv plugin 1\nmask_b \nend\n",
+                                      "haloconv plugin 1\nmask_b /a\\x00b\nend\n",
+                                      "haloconv plugin 1\ntrim off\nend\n",
+                                      "haloconv plugin 1\nab B\nend\n",
                                       "haloconv plugin 1\nvariant none\nend\n",
                                       "haloconv plugin 1\nvariant binaural\nend\n"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refuse_state(s, bad[i], strlen(bad[i]), "bad");
@@ -761,7 +773,7 @@ static void a_state_of_the_future_is_read(const char *backend)
     check(clap_save(s, again, STATE_BYTES) &&
               !strcmp(again,
                       "haloconv plugin 1\nvariant stereo\nshipped room.wav\ndry -90\nwet -7.5\ngain 24\npredelay 0\n"
-                      "enabled 1\nbackend 0\nend\n"),
+                      "enabled 1\nbackend 0\ntrim 150\nab 0\nend\n"),
           "%s", again);
     clap_close(s);
 }

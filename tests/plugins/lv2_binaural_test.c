@@ -408,7 +408,7 @@ static void a_bad_bank_changes_nothing(const char *backend)
 
 static void state_comes_back(const char *backend)
 {
-    struct host_state state, again;
+    struct host_state state = {0}, again = {0};
     const char *path = bank_folder("state", 200, 9);
     struct instance *t = instance_open(WORKER_AT_ONCE, backend);
     host_send_mask(t->host, path, 0);
@@ -435,7 +435,7 @@ static void state_comes_back(const char *backend)
 static void a_lost_bank_passes_dry_sound_and_says_so(const char *backend)
 {
     struct instance *t = instance_open(WORKER_AT_ONCE, "-");
-    struct host_state state;
+    struct host_state state = {0};
     check(host_save(t->host, &state, false) == 0, "save failed");
     state.size = (size_t)sprintf(state.value, "/nonexistent/gone.sofa") + 1;
     host_deactivate(t->host);

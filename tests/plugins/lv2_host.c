@@ -41,7 +41,7 @@ struct host {
     LV2_Atom_Forge forge;
     _Alignas(8) uint8_t in[MESSAGE_BYTES], out[MESSAGE_BYTES];
     LV2_Atom_Forge_Frame sequence;
-    char told[4096], status[2048];
+    char told[N_SIDES][4096], status[2048];
     bool trapped, drops_work;
     const char *caught;
     struct queue requests, answers;
@@ -251,13 +251,15 @@ struct host *host_open(const char *variant, double rate, int frames, int nominal
     h->work = h->descriptor->extension_data(LV2_WORKER__interface);
     h->state = h->descriptor->extension_data(LV2_STATE__interface);
     check(h->work && h->state, "no worker or no state interface");
-    uint32_t first = (uint32_t)(h->variant->n_in + h->variant->n_out);
+    uint32_t port = (uint32_t)(h->variant->n_in + h->variant->n_out);
     for (int c = 0; c < N_CONTROLS; c++) {
         h->control[c] = controls[c].initial;
-        if (variant_has(h->variant, c)) h->descriptor->connect_port(h->instance, first++, &h->control[c]);
+        if (c == TRIM) { /* the ports of messages were the last ones before this control came */
+            h->descriptor->connect_port(h->instance, port++, h->in);
+            h->descriptor->connect_port(h->instance, port++, h->out);
+        }
+        if (variant_has(h->variant, c)) h->descriptor->connect_port(h->instance, port++, &h->control[c]);
     }
-    h->descriptor->connect_port(h->instance, first, h->in);
-    h->descriptor->connect_port(h->instance, first + 1, h->out);
     begin_messages(h);
     if (worker == WORKER_THREAD) check(pthread_create(&h->thread, NULL, work_thread, h) == 0, "pthread_create");
     return h;
@@ -291,11 +293,16 @@ void host_connect_audio(struct host *h, float *const *in, float *const *out)
 
 void host_send_mask(struct host *h, const char *path, int frame)
 {
+    host_send_side(h, SIDE_A, path, frame);
+}
+
+void host_send_side(struct host *h, int side, const char *path, int frame)
+{
     LV2_Atom_Forge_Frame object;
     lv2_atom_forge_frame_time(&h->forge, frame);
     lv2_atom_forge_object(&h->forge, &object, 0, id(LV2_PATCH__Set));
     lv2_atom_forge_key(&h->forge, id(LV2_PATCH__property));
-    lv2_atom_forge_urid(&h->forge, id(variant_file_uri(h->variant)));
+    lv2_atom_forge_urid(&h->forge, id(variant_file_uri(h->variant, side)));
     lv2_atom_forge_key(&h->forge, id(LV2_PATCH__value));
     lv2_atom_forge_path(&h->forge, path, (uint32_t)strlen(path));
     lv2_atom_forge_pop(&h->forge, &object);
@@ -307,7 +314,7 @@ void host_send_get(struct host *h)
     lv2_atom_forge_frame_time(&h->forge, 0);
     lv2_atom_forge_object(&h->forge, &object, 0, id(LV2_PATCH__Get));
     lv2_atom_forge_key(&h->forge, id(LV2_PATCH__property));
-    lv2_atom_forge_urid(&h->forge, id(variant_file_uri(h->variant)));
+    lv2_atom_forge_urid(&h->forge, id(variant_file_uri(h->variant, SIDE_A)));
     lv2_atom_forge_pop(&h->forge, &object);
 }
 
@@ -322,7 +329,8 @@ void host_send_junk(struct host *h, unsigned kind)
     lv2_atom_forge_object(&h->forge, &object, 0, id(kind % 5 == 1 ? LV2_PATCH__Put : LV2_PATCH__Set));
     if (kind % 5 > 1) {
         lv2_atom_forge_key(&h->forge, id(LV2_PATCH__property));
-        lv2_atom_forge_urid(&h->forge, kind % 5 == 2 ? id("urn:nothing:known") : id(variant_file_uri(h->variant)));
+        lv2_atom_forge_urid(&h->forge,
+                            kind % 5 == 2 ? id("urn:nothing:known") : id(variant_file_uri(h->variant, SIDE_A)));
     }
     if (kind % 5 > 2) {
         lv2_atom_forge_key(&h->forge, id(LV2_PATCH__value));
@@ -347,20 +355,26 @@ static void listen(struct host *h)
         lv2_atom_object_get(object, id(LV2_PATCH__property), &property, id(LV2_PATCH__value), &value, 0);
         LV2_URID of = property ? ((const LV2_Atom_URID *)property)->body : 0;
         bool is_status = of == id(STATUS_URI);
-        check(value && (is_status || of == id(variant_file_uri(h->variant))) &&
+        int side = of == id(variant_file_uri(h->variant, SIDE_B)) ? SIDE_B : SIDE_A;
+        check(value && (is_status || of == id(variant_file_uri(h->variant, side))) &&
                   value->type == id(is_status ? LV2_ATOM__String : LV2_ATOM__Path),
-              "the plugin sent a patch:Set that is neither of the mask's path nor of the status");
-        snprintf(is_status ? h->status : h->told, is_status ? sizeof h->status : sizeof h->told, "%.*s",
+              "the plugin sent a patch:Set that is neither of a mask's path nor of the status");
+        snprintf(is_status ? h->status : h->told[side], is_status ? sizeof h->status : sizeof h->told[side], "%.*s",
                  (int)value->size, (const char *)(value + 1));
     }
 }
 
 const char *host_told(struct host *h)
 {
-    static char told[4096];
-    memcpy(told, h->told, sizeof told);
-    h->told[0] = '\0';
-    return told;
+    return host_told_side(h, SIDE_A);
+}
+
+const char *host_told_side(struct host *h, int side)
+{
+    static char told[N_SIDES][4096];
+    memcpy(told[side], h->told[side], sizeof told[side]);
+    h->told[side][0] = '\0';
+    return told[side];
 }
 
 const char *host_status(struct host *h)
@@ -416,6 +430,8 @@ static LV2_State_Status store(LV2_State_Handle handle, uint32_t key, const void 
                               uint32_t flags)
 {
     struct host_state *s = handle;
+    if (s->size > 0 && s->second) s = s->second;
+    check(s->size == 0, "the plugin stores a property too many");
     if (size > sizeof s->value) return LV2_STATE_ERR_NO_SPACE;
     s->key = key;
     s->type = type;
@@ -428,6 +444,7 @@ static LV2_State_Status store(LV2_State_Handle handle, uint32_t key, const void 
 static const void *retrieve(LV2_State_Handle handle, uint32_t key, size_t *size, uint32_t *type, uint32_t *flags)
 {
     const struct host_state *s = handle;
+    if (s->second && key == s->second->key) s = s->second;
     if (s->size == 0 || key != s->key) return NULL;
     *size = s->size;
     *type = s->type;
@@ -460,7 +477,8 @@ static const LV2_Feature map_feature = {LV2_STATE__mapPath, &map_path}, free_fea
 int host_save(struct host *h, struct host_state *state, bool map_paths)
 {
     const LV2_Feature *features[] = {map_paths ? &map_feature : NULL, &free_feature, NULL};
-    memset(state, 0, sizeof *state);
+    state->size = 0;
+    if (state->second) state->second->size = 0;
     return h->state->save(h->instance, store, state, LV2_STATE_IS_POD, features);
 }
 

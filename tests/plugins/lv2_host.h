@@ -17,10 +17,11 @@ enum host_worker {
     WORKER_NONE         /* the host has no such feature                                                          */
 };
 
-struct host_state {     /* what a plugin stored: one property                                                    */
+struct host_state {     /* what a plugin stored: one property, or two                                            */
     uint32_t key, type, flags;
     size_t size;
     char value[8192];
+    struct host_state *second; /* for host_save: memory for another property, or NULL                            */
 };
 
 struct host;
@@ -42,10 +43,12 @@ void host_run(struct host *host, int n_frames);
  * call sets the trap. */
 const char *host_caught(struct host *host);
 
-void host_send_mask(struct host *host, const char *path, int frame);   /* a patch:Set in the next host_run           */
+void host_send_mask(struct host *host, const char *path, int frame);   /* a patch:Set of A in the next host_run      */
+void host_send_side(struct host *host, int side, const char *path, int frame);
 void host_send_get(struct host *host);                                 /* a patch:Get                                */
 void host_send_junk(struct host *host, unsigned kind);                 /* a message that the plugin must ignore      */
-const char *host_told(struct host *host);  /* the path of the last patch:Set that came out; "" = none since asked    */
+const char *host_told(struct host *host);  /* the path of A in the last patch:Set that came out; "" = none since asked */
+const char *host_told_side(struct host *host, int side);
 const char *host_status(struct host *host); /* the last status that came out; "" = none since asked             */
 bool host_busy(struct host *host);         /* work or answers are under way                                          */
 

@@ -448,7 +448,7 @@ static void state_comes_back(const char *backend)
 {
     const char *mask = mask_file("state.wav", 2, 5000, RATE, 12);
     for (int mapped = 0; mapped < 2; mapped++) {
-        struct host_state state;
+        struct host_state state = {0};
         struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, backend);
         host_send_mask(t.host, mask, 0);
         instance_run(&t, 64);
@@ -475,7 +475,7 @@ static void state_comes_back(const char *backend)
                 int from = when == 0 && w == WORKER_AT_ONCE ? 0 : t.n;
                 instance_run_random(&t, 2000, 100, 13);
                 check_mix(&t, mask, wet_only, 0, from, t.n);
-                struct host_state empty = {0}, again;
+                struct host_state empty = {0}, again = {0};
                 check(host_save(t.host, &again, mapped) == 0 && strcmp(again.value, state.value) == 0,
                       "saved %s, then %s", state.value, again.value);
                 check(host_restore(t.host, &empty, mapped, true) == 0, "an empty state was refused");
@@ -486,6 +486,43 @@ static void state_comes_back(const char *backend)
                 check_mix(&t, shipped("hall.wav"), wet_only, 0, from, t.n);
                 instance_close(&t);
             }
+    }
+}
+
+static void both_sides_are_in_the_state(const char *backend)
+{
+    const char *mask = mask_file("side.wav", 2, 5000, RATE, 12);
+    struct host_state second = {0}, state = {.second = &second};
+    struct instance t = instance_open("stereo", RATE, 16000, 64, WORKER_AT_ONCE, "-");
+    instance_run(&t, 64);
+    check(host_save(t.host, &state, false) == 0 && second.size == 0, "a state with an empty side has two masks");
+    host_send_side(t.host, SIDE_B, mask, 0);
+    instance_run(&t, 64);
+    instance_run(&t, 64);
+    check(strcmp(host_told_side(t.host, SIDE_B), mask) == 0, "the host does not hear of the mask of B");
+    instance_run_random(&t, 2000, 100, 13);
+    check_mix(&t, shipped("hall.wav"), wet_only, 0, t.n - 1000, t.n);
+    check(host_save(t.host, &state, false) == 0, "save failed");
+    check(strcmp(state.value, shipped("hall.wav")) == 0 && strcmp(second.value, mask) == 0, "saved %s and %s",
+          state.value, second.value);
+    instance_close(&t);
+    for (int when = 0; when < 3; when++) { /* before activate(), during run(), between two calls of run() */
+        t = instance_open("stereo", RATE, 16000, 64, WORKER_AT_ONCE, "-");
+        if (when > 0) instance_run(&t, 64);
+        *host_control(t.host, A_B) = SIDE_B;
+        if (when == 0) host_deactivate(t.host);
+        check(host_restore(t.host, &state, false, when < 2) == 0, "restore failed");
+        if (when == 0) host_activate(t.host);
+        for (int i = 0; i < 20; i++) instance_run(&t, 64);
+        int from = t.n + 1500;
+        instance_run_random(&t, 4000, 100, 14);
+        check_mix(&t, mask, wet_only, 0, from, t.n);
+        *host_control(t.host, A_B) = SIDE_A;
+        for (int i = 0; i < 20; i++) instance_run(&t, 64);
+        from = t.n + 1500;
+        instance_run_random(&t, 4000, 100, 15);
+        check_mix(&t, shipped("hall.wav"), wet_only, 0, from, t.n);
+        instance_close(&t);
     }
 }
 
@@ -508,7 +545,7 @@ static void a_lost_mask_passes_dry_sound_and_says_so(const char *backend)
         for (int when = 0; when < 3; when++) { /* before activate(), during run(), between two calls of run() */
             if (w == WORKER_NONE && when == 1) continue;
             struct instance t = instance_open(names[(w + when) % 4], RATE, 60 * RATE, 64, w, "-");
-            struct host_state state;
+            struct host_state state = {0};
             check(host_save(t.host, &state, false) == 0, "save failed");
             state.size = (size_t)sprintf(state.value, "/nonexistent/gone.wav") + 1;
             if (when == 0) host_deactivate(t.host);
@@ -544,7 +581,7 @@ static void a_lost_mask_passes_dry_sound_and_says_so(const char *backend)
 /* The file is gone when the session is loaded: the state must keep the chosen path. */
 static void a_lost_file_stays_in_the_state(const char *backend)
 {
-    struct host_state state, again;
+    struct host_state state = {0}, again = {0};
     struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, "-");
     check(host_save(t.host, &state, true) == 0, "save failed");
     instance_close(&t);
@@ -685,6 +722,7 @@ int main(void)
         TEST(a_host_without_a_worker_gets_the_mask, false),
         TEST(junk_is_left_alone, false),
         TEST(state_comes_back, ONCE_A_DEVICE),
+        TEST(both_sides_are_in_the_state, false),
         TEST(a_lost_file_stays_in_the_state, false),
         TEST(a_lost_mask_passes_dry_sound_and_says_so, false),
         TEST(run_allocates_nothing_and_takes_no_lock, false),

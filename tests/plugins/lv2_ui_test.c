@@ -64,14 +64,15 @@ static void on_write(LV2UI_Controller controller, uint32_t port, uint32_t size, 
     }
     const LV2_Atom *atom = data;
     check(protocol == host.uris.event_transfer && size == lv2_atom_total_size(atom), "a message of %u bytes", size);
-    check(port == (uint32_t)(host.variant->n_in + host.variant->n_out + variant_n_controls(host.variant)), "port %u",
+    check(port == (uint32_t)(host.variant->n_in + host.variant->n_out + variant_messages(host.variant)), "port %u",
           port);
-    const enum patch patch = patch_read(&host.uris, atom, &text, &length);
+    int side;
+    const enum patch patch = patch_read(&host.uris, atom, &side, &text, &length);
     check(patch != PATCH_NONE, "a message that the plugin ignores");
     if (patch == PATCH_GET)
         note("ask\n");
     else
-        note("load %.*s\n", (int)length, text);
+        note("load%s %.*s\n", side == SIDE_B ? " B" : "", (int)length, text);
 }
 
 static void on_touch(LV2UI_Feature_Handle handle, uint32_t port, bool is_held)
@@ -118,7 +119,7 @@ static void open_ui(const struct variant *variant, bool has_instance)
     host.ui = load_ui();
     gui_frame_open(&host.f, 1200, 800);
     (void)snprintf(uri, sizeof uri, PLUGIN_URI "%s", variant->symbol);
-    uris_map(&host.uris, &mapper, uri, variant_file_uri(variant));
+    uris_map(&host.uris, &mapper, uri, variant);
     static LV2UI_Touch touch = {NULL, on_touch};
     LV2UI_Resize resize = {NULL, on_resize};
     LV2_Extension_Data_Feature access = {data_access};
@@ -162,7 +163,7 @@ static void settle(void)
 static int port_of(int control)
 {
     int i = 0;
-    while (variant_control(host.variant, i) != control) i++;
+    while (variant_port_control(host.variant, i) != control) i++;
     return host.variant->n_in + host.variant->n_out + i;
 }
 
@@ -220,8 +221,27 @@ static void send_text(LV2_URID property, const char *text)
     lv2_atom_forge_set_buffer(&forge, (uint8_t *)buffer, sizeof buffer);
     patch_set(&host.uris, &forge, property, text);
     const LV2_Atom *atom = (const LV2_Atom *)(const void *)buffer;
-    const uint32_t notify = (uint32_t)(host.variant->n_in + host.variant->n_out + variant_n_controls(host.variant)) + 1;
+    const uint32_t notify = (uint32_t)(host.variant->n_in + host.variant->n_out + variant_messages(host.variant)) + 1;
     host.ui->port_event(host.handle, notify, lv2_atom_total_size(atom), host.uris.event_transfer, atom);
+}
+
+static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
+{
+    char want[200];
+    open_ui(&variants[2], false);
+    settle();
+    const int port = port_of(A_B);
+    check(port == 4 + variant_messages(host.variant) + 3, "A/B is port %d, not the last one", port);
+    gui_click(&host.f, host.f.layout.part[PART_SIDE_B], 1, 1);
+    (void)snprintf(want, sizeof want, "hold %d\n%d = 1\nrelease %d\n", port, port, port);
+    until(strcmp(host.log, want) == 0, "a click on B sends\n%s", host.log);
+    gui_click(&host.f, gui_row(&host.f, 3), 1, 2);
+    until(strstr(host.log, "load "), "a double click loads nothing: %s", host.log);
+    check(strstr(host.log, "load B /masks/plate.wav\n"), "%s", host.log);
+    pixels_changed(PART_SIDE_B);
+    send_text(host.uris.masks[SIDE_B], "/a/church.wav");
+    check(pixels_changed(PART_SIDE_B) > 20, "the mask of B is not shown");
+    close_ui();
 }
 
 static void mask_and_status_of_the_plugin_are_shown(const char *backend)
@@ -229,7 +249,7 @@ static void mask_and_status_of_the_plugin_are_shown(const char *backend)
     for (int v = 2; v < N_VARIANTS; v += N_VARIANTS - 3) { /* a plugin with a mask, one with a bank */
         open_ui(&variants[v], true);
         pixels_changed(PART_PICTURE);
-        send_text(host.uris.mask, "/a/church.wav");
+        send_text(host.uris.masks[SIDE_A], "/a/church.wav");
         check(pixels_changed(PART_PICTURE) > 50, "%s: the mask is not shown", variants[v].symbol);
         pixels_changed(PART_STATUS);
         send_text(host.uris.status, "ok");
@@ -288,6 +308,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(a_knob_writes_its_port_inside_a_gesture, 0),
         TEST(a_preset_sends_its_mask_and_values, 0),
+        TEST(the_buttons_choose_the_side_that_is_loaded, 0),
         TEST(mask_and_status_of_the_plugin_are_shown, 0),
         TEST(meters_come_from_the_instance, 0),
         TEST(hostile_messages_do_nothing, 0),

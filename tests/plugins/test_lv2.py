@@ -59,10 +59,12 @@ def test_lv2info(variant, path):
     said = run(tool("lv2info"), URI + variant, env=path)
     n_in, n_out = VARIANTS[variant]
     assert len(re.findall(r"Symbol: +in_\d+\n", said)) == n_in and len(re.findall(r"Symbol: +out_\d+\n", said)) == n_out
-    own = ["azimuth", "elevation", "distance"] if variant == "binaural" else ["dry", "wet", "predelay"]
+    own = ["azimuth", "elevation", "distance"] if variant == "binaural" else ["dry", "wet", "predelay", "trim"]
     symbols = re.findall(r"Symbol: +(\w+)\n", said)
     assert sorted(s for s in symbols if not re.match(r"(in|out)_", s)) == sorted(
-        [*own, "gain", "enabled", "backend", "freewheel", "latency", "load", "late", "lost", "overruns", "control", "notify"])
+        [*own, "gain", "enabled", "backend", "freewheel", "latency", "load", "late", "lost", "overruns", "control", "notify", "ab"])
+    last = symbols[symbols.index("overruns"):]  # controls that came later are behind the ports that were the last ones
+    assert last == ["overruns", "control", "notify", *(["trim"] if variant != "binaural" else []), "ab"], last
     for uri in ["core#enabled", "core#freeWheeling", "core#latency", "core#reportsLatency", "core#hardRTCapable",
                 "state#interface", "worker#interface", "state#threadSafeRestore"]:
         assert uri in said, uri

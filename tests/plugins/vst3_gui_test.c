@@ -279,6 +279,23 @@ static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *b
     }
 }
 
+static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
+{
+    struct shown *h = open_gui("stereo");
+    vst3_activate(h->s, BLOCK);
+    settle(h); /* the list is there */
+    gui_click(&h->f, h->f.layout.part[PART_SIDE_B], 1, 1);
+    until(h, play(h), h->s->handler.n_edits == 3, "a click on B sends %d edits", h->s->handler.n_edits);
+    check_edit(h, 1, '=', A_B, SIDE_B);
+    gui_click(&h->f, gui_row(&h->f, 3), 1, 2);
+    until(h, (void)0, h->s->handler.n_edits == 12, "a preset sends %d edits", h->s->handler.n_edits - 3);
+    for (double end = now_s() + 10; h->s->handler.n_dirty == 0 && now_s() < end; pause_us(2000)) play(h), tick(h);
+    check_state(h, "\nshipped hall.wav\nshipped_b plate.wav\n");
+    check_state(h, "\nab 1\n");
+    check_preset(h, "Plate");
+    close_gui(h);
+}
+
 static void the_mask_before_a_preset_of_the_host_is_chosen_again(const char *backend)
 {
     struct shown *h = open_gui("stereo");
@@ -510,6 +527,7 @@ int main(void)
         TEST(a_drag_of_a_knob_is_an_edit_of_the_host, 0),
         TEST(a_switch_is_the_bypass_and_needs_no_handler, 0),
         TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
+        TEST(the_buttons_choose_the_side_that_is_loaded, 0),
         TEST(the_mask_before_a_preset_of_the_host_is_chosen_again, 0),
         TEST(presets_and_values_are_set_while_blocks_play, 0),
         TEST(opened_and_closed_100_times_it_leaves_nothing, 0),

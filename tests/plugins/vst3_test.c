@@ -599,8 +599,11 @@ static void states_are_those_of_clap(const char *backend)
         char text[STATE_BYTES], again[STATE_BYTES];
         struct vst3_session *s = vst3_open(variants[v].symbol), *back = vst3_open(variants[v].symbol);
         struct clap_session *clap = clap_open(variants[v].symbol, true);
+        static const char two[] = "haloconv plugin 1\nshipped hall.wav\nmask_b /a\\x0ab.wav\nend\n";
+        check(vst3_load(s, two, strlen(two), 100), "two masks are refused");
         set_all(s, &r);
-        check(vst3_save(s, text, 100) && clap_load(clap, text, strlen(text), 100), "to CLAP: %s", text);
+        check(vst3_save(s, text, 100) && strstr(text, "\nmask_b /a\\x0ab.wav\n"), "without B: %s", text);
+        check(clap_load(clap, text, strlen(text), 100), "to CLAP: %s", text);
         double bypass;
         check(clap->params->get_value(clap->plugin, control_id(ENABLED), &bypass) && bypass == vst3_get(s, ENABLED),
               "the bypass is %g in CLAP", bypass);

@@ -155,6 +155,7 @@ static uint32_t view_unref(struct view *view)
 {
     uint32_t left = atomic_fetch_sub(&view->n_refs, 1) - 1;
     if (left > 0) return left;
+    atomic_store(&view->n_refs, 1); /* the host may reference it while it closes */
     close_view(view);
     vst3_unref(view->face);
     free(view);

@@ -17,7 +17,7 @@ enum { RATE = 48000, BLOCK = 64, PRESET = 0x70726573, STATE_BYTES = 32768 };
 struct shown {
     const struct v3_plugin_frame *frame; /* the first two are interfaces */
     const struct v3_run_loop *loop;
-    bool has_loop;
+    bool has_loop, is_raw; /* is_raw: the loop references no timer, but while it is unregistered */
     int n_refs; /* of frame and loop */
     v3_timer_handler **timer;
     uint64_t period_ms;
@@ -61,6 +61,7 @@ static v3_result V3_API register_timer(void *self, v3_timer_handler **timer, uin
     check(!h->timer && (*timer)->query_interface(timer, v3_timer_handler_iid, &same) == V3_OK && same == timer,
           "a second timer, or none");
     h->timer = timer; /* with the reference of the query */
+    if (h->is_raw) (*timer)->unref(timer);
     h->period_ms = ms;
     return V3_OK;
 }
@@ -70,6 +71,7 @@ static v3_result V3_API unregister_timer(void *self, v3_timer_handler **timer)
     struct shown *h = SHOWN(self, loop);
     check(timer == h->timer, "another timer ends");
     h->timer = NULL;
+    if (h->is_raw) (*timer)->ref(timer);
     (*timer)->unref(timer);
     return V3_OK;
 }
@@ -367,6 +369,16 @@ static void opened_and_closed_100_times_it_leaves_nothing(const char *backend)
     check(count_own("fd") == files && count_own("task") == threads, "files or threads are left");
 }
 
+static void the_last_reference_closes_the_view(const char *backend)
+{
+    struct shown *h = make_shown("stereo", 1);
+    h->is_raw = true;
+    check(attach(h) == V3_OK && (*h->view)->unref(h->view) == 0, "references are left");
+    check(!h->timer && h->n_refs == 0, "a timer is left");
+    h->view = NULL;
+    close_gui(h);
+}
+
 static void the_view_may_outlive_the_references_to_its_plugin(const char *backend)
 {
     struct shown *h = open_gui("mono");
@@ -531,6 +543,7 @@ int main(void)
         TEST(the_mask_before_a_preset_of_the_host_is_chosen_again, 0),
         TEST(presets_and_values_are_set_while_blocks_play, 0),
         TEST(opened_and_closed_100_times_it_leaves_nothing, 0),
+        TEST(the_last_reference_closes_the_view, 0),
         TEST(the_view_may_outlive_the_references_to_its_plugin, 0),
         TEST(sizes_are_those_of_the_window, 0),
         TEST(a_scale_changes_the_size, 0),

@@ -32,7 +32,7 @@ struct vst3 {
     double sent[N_CONTROLS];             /* values of the meters that the host has, normalised; audio              */
     _Atomic double shown[N_CONTROLS];    /* values of the core's controls; any thread                              */
     int preset;                          /* the choice of the host since the last state; 0: none; main thread      */
-    char former_mask[CORE_PATH_BYTES];   /* at that choice; it plays until the preset is loaded                    */
+    uint64_t chosen;                     /* the last request for a mask, if made while active; 0: none; main thread */
     char log[CORE_PATH_BYTES];           /* file that gets all messages; "": the standard error gets warnings      */
     struct v3_component_handler **handler; /* of the host; NULL: none; main thread                                 */
 };
@@ -63,6 +63,7 @@ double vst3_to_normalised(int control, double value);
 int vst3_find(const struct vst3 *face, v3_param_id id);      /* N_CONTROLS: users set no such parameter            */
 bool vst3_is_meter(int control);                             /* a parameter that the plugin sets                   */
 void vst3_show(struct vst3 *face);                           /* the core's values                                  */
+void vst3_notify_of_values(struct vst3 *face);               /* the host; main thread                              */
 void vst3_text(const char *text, int16_t *to, size_t cap);   /* UTF-16                                             */
 
 /* vst3_presets.c: main thread. Choices: 0 and the presets that fit the plugin, from 1 */
@@ -71,6 +72,8 @@ int vst3_n_presets(const struct vst3 *face);                 /* 0: there is no s
 int vst3_preset_choice(const struct vst3 *face, double normalised);
 int vst3_preset_now(const struct vst3 *face);
 void vst3_preset_load(struct vst3 *face, int choice);
+void vst3_note_request(struct vst3 *face, uint64_t number);  /* for a mask, by core_choose_mask or core_load_preset */
+bool vst3_is_loading(const struct vst3 *face);               /* the mask of that request                           */
 const char *vst3_preset_text(const struct vst3 *face, int choice);
 int vst3_preset_read(const struct vst3 *face, const char *text); /* -1: no choice has this text                    */
 

@@ -78,6 +78,12 @@ void vst3_show(struct vst3 *face)
     for (int c = 0; c < N_CONTROLS; c++) atomic_store(&face->shown[c], (double)core_get(face->core, c));
 }
 
+void vst3_notify_of_values(struct vst3 *face)
+{
+    struct v3_component_handler **host = face->handler;
+    if (host) (*host)->restart_component(host, V3_RESTART_PARAM_VALUES_CHANGED);
+}
+
 /* ---- texts -------------------------------------------------------------------------------------- */
 
 /* Ours have no character above U+07FF. */
@@ -249,8 +255,10 @@ static v3_result V3_API set_value(void *self, v3_param_id id, double normalised)
     if (is_preset(face, id)) return vst3_preset_load(face, vst3_preset_choice(face, normalised)), V3_OK;
     if (control == N_CONTROLS) return V3_INVALID_ARG;
     if (vst3_is_meter(control)) return V3_OK;
-    atomic_store(&face->shown[control], vst3_from_normalised(control, normalised));
-    if (!atomic_load(&face->is_active)) core_set(face->core, control, vst3_from_normalised(control, normalised));
+    const double value = vst3_from_normalised(control, normalised);
+    const bool is_new = atomic_exchange(&face->shown[control], value) != value;
+    if (!atomic_load(&face->is_active)) core_set(face->core, control, value);
+    if (control == A_B && is_new) vst3_notify_of_values(face); /* Preset is that of the side */
     return V3_OK;
 }
 

@@ -6,8 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { MAX_BLOCK = 1024 }; /* frames of the engine's block; a host that renders may announce many more */
+enum {
+    MAX_BLOCK = 1024,  /* frames of the engine's block; a host that renders may announce many more */
+    MAX_LOAD_MS = 1000 /* how long a state waits for a mask */
+};
 
 /* VST3 has no log of the host. */
 void vst3_report(void *data, int level, const char *text)
@@ -211,15 +215,19 @@ static v3_result V3_API set_state(void *self, struct v3_bstream **stream)
         return V3_FALSE;
     }
     face->preset = 0;
+    face->chosen = 0;
     vst3_show(face);
     return V3_OK;
 }
 
+/* A state has a mask once it is loaded, but the gains of its preset at once: it waits for the mask. */
 static v3_result V3_API get_state(void *self, struct v3_bstream **stream)
 {
+    const struct vst3 *face = VST3_OF(self, component);
     char text[CORE_STATE_BYTES];
     if (!stream) return V3_INVALID_ARG;
-    int32_t length = (int32_t)core_save(VST3_OF(self, component)->core, text);
+    for (int ms = 0; ms < MAX_LOAD_MS && vst3_is_loading(face); ms++) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    int32_t length = (int32_t)core_save(face->core, text);
     for (int32_t done = 0, n = 0; done < length; done += n) {
         v3_result result = (*stream)->write(stream, text + done, length - done, &n);
         if (result != V3_OK || n <= 0 || n > length - done) return V3_INTERNAL_ERR;

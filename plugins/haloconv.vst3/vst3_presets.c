@@ -30,6 +30,26 @@ int vst3_preset_choice(const struct vst3 *face, double normalised)
     return normalised >= 0 ? (int)fmin(floor(fmin(normalised, 1) * (n + 1)), n) : 0; /* NaN too */
 }
 
+/* Without an active core the session has the mask at once. */
+void vst3_note_request(struct vst3 *face, uint64_t number)
+{
+    face->chosen = atomic_load(&face->is_active) ? number : 0;
+}
+
+bool vst3_is_loading(const struct vst3 *face)
+{
+    char why[CORE_STATUS_BYTES];
+    return core_answer(face->core, face->chosen, why) == CORE_PENDING;
+}
+
+/* The mask of the side that the host shows: the core switches with the next block. */
+static void get_mask(const struct vst3 *face, char path[CORE_PATH_BYTES])
+{
+    const int side = atomic_load(&face->shown[A_B]) > 0.5 ? SIDE_B : SIDE_A;
+    core_get_side(face->core, side, path);
+    if (!path[0]) core_get_side(face->core, !side, path);
+}
+
 /* The preset that was chosen, while its mask is loaded or plays; else the preset of the session's mask, and of several
  * the one with these gains. */
 int vst3_preset_now(const struct vst3 *face)
@@ -37,10 +57,10 @@ int vst3_preset_now(const struct vst3 *face)
     char now[CORE_PATH_BYTES], path[CORE_PATH_BYTES];
     const struct plugin_preset *p = preset_at(face, face->preset);
     int found = 0;
-    core_get_mask(face->core, now);
+    get_mask(face, now);
     if (p) {
         core_shipped_path(face->core, p->file, path);
-        if (strcmp(now, path) == 0 || strcmp(now, face->former_mask) == 0) return face->preset;
+        if (strcmp(now, path) == 0 || vst3_is_loading(face)) return face->preset;
     }
     for (int n = 1; (p = preset_at(face, n)); n++) {
         core_shipped_path(face->core, p->file, path);
@@ -58,11 +78,10 @@ void vst3_preset_load(struct vst3 *face, int choice)
 {
     const struct plugin_preset *preset = preset_at(face, choice);
     if (!preset || choice == vst3_preset_now(face)) return;
-    core_get_mask(face->core, face->former_mask);
     face->preset = choice;
-    core_load_preset(face->core, preset);
+    vst3_note_request(face, core_load_preset(face->core, preset));
     vst3_show(face);
-    if (face->handler) (*face->handler)->restart_component(face->handler, V3_RESTART_PARAM_VALUES_CHANGED);
+    vst3_notify_of_values(face);
 }
 
 const char *vst3_preset_text(const struct vst3 *face, int choice)

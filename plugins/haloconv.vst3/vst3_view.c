@@ -21,7 +21,7 @@ struct view {
     struct v3_run_loop **loop;     /* referenced; NULL: no timer runs */
     double scale;                  /* 0: as the desktop says */
     int width, height;
-    uint64_t chosen; /* request for a mask, until the host is notified of its answer; 0: none */
+    bool must_notify; /* the host, of a mask that the window has chosen */
 };
 
 static struct view *view_of(void *self)
@@ -51,6 +51,7 @@ static void set(void *data, int control, double value)
     atomic_store(&face->shown[control], limited);
     if (face->handler)
         (*face->handler)->perform_edit(face->handler, control_id(control), vst3_to_normalised(control, limited));
+    if (control == A_B) vst3_notify_of_values(face); /* Preset is that of the side */
 }
 
 static void end(void *data, int control)
@@ -63,7 +64,8 @@ static void load(void *data, const char *path)
 {
     struct view *view = data;
     view->face->preset = 0; /* vst3_preset_now finds the preset of another mask */
-    view->chosen = core_choose_mask(view->face->core, path);
+    vst3_note_request(view->face, core_choose_mask(view->face->core, path));
+    view->must_notify = true;
 }
 
 static void state(void *data, struct window_state *to)
@@ -71,23 +73,20 @@ static void state(void *data, struct window_state *to)
     plugin_window_read(((const struct view *)data)->face->core, to);
 }
 
-static bool is_answered(const struct view *view)
-{
-    char why[CORE_STATUS_BYTES];
-    return core_answer(view->face->core, view->chosen, why) != CORE_PENDING;
-}
-
 /* The state has another mask, and the parameter Preset another value. */
 static void notify_of_mask(struct view *view)
 {
     struct v3_component_handler **host = view->face->handler;
     struct v3_component_handler2 **more = NULL;
-    view->chosen = 0;
+    view->must_notify = false;
     if (!host) return;
+    (*host)->ref(host); /* it may leave inside the calls */
     (*host)->restart_component(host, V3_RESTART_PARAM_VALUES_CHANGED);
-    if ((*host)->query_interface(host, v3_component_handler2_iid, (void **)&more) != V3_OK || !more) return;
-    (*more)->set_dirty(more, true);
-    (*more)->unref(more);
+    if ((*host)->query_interface(host, v3_component_handler2_iid, (void **)&more) == V3_OK && more) {
+        (*more)->set_dirty(more, true);
+        (*more)->unref(more);
+    }
+    (*host)->unref(host);
 }
 
 /* ---- the timer ---------------------------------------------------------------------------------- */
@@ -118,7 +117,7 @@ static void close_view(struct view *view)
     stop_timer(view);
     window_close(view->window);
     view->window = NULL;
-    if (view->chosen) notify_of_mask(view);
+    if (view->must_notify) notify_of_mask(view);
 }
 
 static void V3_API on_timer(void *self)
@@ -127,7 +126,7 @@ static void V3_API on_timer(void *self)
     if (!view->window) return;
     if (window_idle(view->window) != WINDOW_OPEN)
         close_view(view);
-    else if (view->chosen && (!atomic_load(&view->face->is_active) || is_answered(view)))
+    else if (view->must_notify && !vst3_is_loading(view->face))
         notify_of_mask(view);
 }
 

@@ -16,9 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
-enum { RATE = 48000, STATE_BYTES = 32768, MAX_FRAMES = 8192 };
+enum { RATE = 48000, STATE_BYTES = 32768, MAX_FRAMES = 8192, PRESET = 0x70726573 };
 
 static const char *shipped(const char *name)
 {
@@ -536,6 +537,83 @@ static void a_preset_is_a_choice_of_a_list(const char *backend)
     vst3_close(head);
 }
 
+/* Choices of the parameter Preset, normalised. */
+static double preset_named(struct vst3_session *s, const char *name)
+{
+    v3_str_128 text = {0};
+    double x;
+    for (int i = 0; name[i]; i++) text[i] = name[i];
+    check((*s->controller)->get_parameter_value_for_string(s->controller, PRESET, text, &x) == V3_OK, "no %s", name);
+    return x;
+}
+
+static double preset_now(struct vst3_session *s)
+{
+    return (*s->controller)->get_parameter_normalised(s->controller, PRESET);
+}
+
+static void choose(struct vst3_session *s, v3_param_id id, double x)
+{
+    check((*s->controller)->set_parameter_normalised(s->controller, id, x) == V3_OK, "parameter %x", id);
+}
+
+static void check_state(struct vst3_session *s, const char *lines)
+{
+    char text[STATE_BYTES];
+    check(vst3_save(s, text, 1000) && strstr(text, lines), "the state lacks %s: %s", lines, text);
+}
+
+static void a_preset_that_cannot_be_loaded_is_chosen_again(const char *backend)
+{
+    struct take t = take_open("stereo", 1000, NULL, V3_SAMPLE_32, 64);
+    const double spring = preset_named(t.s, "Spring"), hall = preset_named(t.s, "Hall");
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, files.rlim_max});
+    choose(t.s, PRESET, spring);
+    take_play(&t, 64);
+    setrlimit(RLIMIT_NOFILE, &files);
+    check(preset_now(t.s) == hall, "a preset that cannot be loaded is shown");
+    choose(t.s, PRESET, spring);
+    check_state(t.s, "\nshipped spring.wav\n");
+    check(preset_now(t.s) == spring, "a preset that plays is not shown");
+    take_close(&t);
+}
+
+static void a_state_waits_for_the_mask_of_its_preset(const char *backend)
+{
+    for (int i = 0; i < 20; i++) {
+        struct take t = take_open("stereo", 1000, NULL, V3_SAMPLE_32, 64);
+        choose(t.s, PRESET, preset_named(t.s, "Spring"));
+        check_state(t.s, "\nshipped spring.wav\ndry 0\n");
+        take_close(&t);
+    }
+}
+
+static void a_preset_is_that_of_the_side_that_plays(const char *backend)
+{
+    static const char both[] = "haloconv plugin 1\nshipped hall.wav\nshipped_b hall.wav\nend\n";
+    for (int is_active = 0; is_active < 2; is_active++) {
+        struct take t = take_open("stereo", 1000, NULL, V3_SAMPLE_32, 64);
+        const double spring = preset_named(t.s, "Spring"), hall = preset_named(t.s, "Hall");
+        check(vst3_load(t.s, both, strlen(both), 100), "the state");
+        take_play(&t, 64);
+        if (!is_active) vst3_deactivate(t.s);
+        choose(t.s, PRESET, spring);
+        check_state(t.s, "\nshipped spring.wav\nshipped_b hall.wav\n");
+        const int n = t.s->handler.n_restarts;
+        choose(t.s, control_id(A_B), 1);
+        check(preset_now(t.s) == hall && t.s->handler.n_restarts == n + 1, "side B has the preset of side A");
+        choose(t.s, control_id(A_B), 1);
+        check(t.s->handler.n_restarts == n + 1, "the host is notified of the same side");
+        vst3_point(t.s, A_B, SIDE_B, 0);
+        if (is_active) take_play(&t, 64);
+        choose(t.s, PRESET, spring);
+        check_state(t.s, "\nshipped spring.wav\nshipped_b spring.wav\n");
+        take_close(&t);
+    }
+}
+
 static void meters_are_parameters_that_only_show(const char *backend)
 {
     struct take t = take_open("stereo", 20000, NULL, V3_SAMPLE_32, 500);
@@ -714,6 +792,9 @@ int main(void)
         TEST(process_makes_no_system_call, false),
         TEST(texts_and_values_agree, false),
         TEST(a_preset_is_a_choice_of_a_list, false),
+        TEST(a_preset_that_cannot_be_loaded_is_chosen_again, false),
+        TEST(a_state_waits_for_the_mask_of_its_preset, false),
+        TEST(a_preset_is_that_of_the_side_that_plays, false),
         TEST(meters_are_parameters_that_only_show, false),
         TEST(states_come_back, false),
         TEST(states_are_those_of_clap, false),

@@ -14,7 +14,7 @@
 
 #include <stdatomic.h>
 
-enum { PIECE = 256 }; /* frames that are converted from and to 64 bits at once */
+enum { PIECE = 256 }; /* frames that are converted from and to 64 bits, or play without an input, at once */
 
 /* Each of the first four is an interface: the host knows the object by their addresses. */
 struct vst3 {

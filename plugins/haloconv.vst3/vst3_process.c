@@ -117,28 +117,35 @@ static bool is_complete(const struct v3_audio_bus_buffers *buses, int32_t n_buse
     return true;
 }
 
-/* At most PIECE frames of 64 bits. The output may be the input. */
-static void play_doubles(struct vst3 *face, const struct v3_process_data *d, int64_t at, int n, struct lines *lines)
+/* At most PIECE frames, of 64 bits or without an input. The output may be the input. */
+static void play_piece(struct vst3 *face, const struct v3_process_data *d, bool has_input, int64_t at, int n,
+                       struct lines *lines)
 {
     const struct variant *v = core_variant(face->core);
+    const bool is_double = d->symbolic_sample_size == V3_SAMPLE_64;
     const float *from[MAX_CHANNELS];
     float *to[MAX_CHANNELS];
     for (int ch = 0; ch < v->n_in; ch++) {
-        for (int i = 0; i < n; i++) face->pieces[ch][i] = (float)d->inputs->channel_buffers_64[ch][at + i];
+        for (int i = 0; i < n; i++)
+            face->pieces[ch][i] = has_input ? (float)d->inputs->channel_buffers_64[ch][at + i] : 0;
         from[ch] = face->pieces[ch];
     }
-    for (int ch = 0; ch < v->n_out; ch++) to[ch] = face->pieces[v->n_in + ch];
+    for (int ch = 0; ch < v->n_out; ch++)
+        to[ch] = is_double ? face->pieces[v->n_in + ch] : d->outputs->channel_buffers_32[ch] + at;
     lines->first = at;
     core_process(face->core, from, to, n, &(struct core_events){apply, lines});
-    for (int ch = 0; ch < v->n_out; ch++)
+    for (int ch = 0; is_double && ch < v->n_out; ch++)
         for (int i = 0; i < n; i++) d->outputs->channel_buffers_64[ch][at + i] = (double)to[ch][i];
 }
 
+/* Hosts turn a bus off by taking its channels away. */
 static void play(struct vst3 *face, const struct v3_process_data *d, struct lines *lines)
 {
     int n = d->nframes;
-    if (d->symbolic_sample_size == V3_SAMPLE_64)
-        for (int at = 0; at < n; at += PIECE) play_doubles(face, d, at, n - at < PIECE ? n - at : PIECE, lines);
+    const bool has_input = is_complete(d->inputs, d->num_input_buses, core_variant(face->core)->n_in);
+    if (d->symbolic_sample_size == V3_SAMPLE_64 || !has_input)
+        for (int at = 0; at < n; at += PIECE)
+            play_piece(face, d, has_input, at, n - at < PIECE ? n - at : PIECE, lines);
     else
         core_process(face->core, (const float *const *)d->inputs->channel_buffers_32, d->outputs->channel_buffers_32, n,
                      &(struct core_events){apply, lines});
@@ -151,9 +158,8 @@ v3_result V3_API vst3_process(void *self, struct v3_process_data *d)
     struct lines lines = {.core = face->core};
     if (!d || !atomic_load(&face->is_active)) return V3_NOT_INITIALIZED;
     bool is_whole =
-        d->nframes <= 0 ||
-        ((d->symbolic_sample_size == V3_SAMPLE_32 || d->symbolic_sample_size == V3_SAMPLE_64) &&
-         is_complete(d->inputs, d->num_input_buses, v->n_in) && is_complete(d->outputs, d->num_output_buses, v->n_out));
+        d->nframes <= 0 || ((d->symbolic_sample_size == V3_SAMPLE_32 || d->symbolic_sample_size == V3_SAMPLE_64) &&
+                            is_complete(d->outputs, d->num_output_buses, v->n_out));
     bool plays = is_whole && d->nframes > 0;
     bool was_quiet = core_is_quiet(face->core);
     lines.n = open_lines(face, d->input_params, lines.all);

@@ -70,6 +70,7 @@ void vst3_text(const char *text, int16_t *to, size_t cap);   /* UTF-16          
 enum { VST3_PRESET = 0x70726573 };                           /* id of the parameter: "pres"                        */
 int vst3_n_presets(const struct vst3 *face);                 /* 0: there is no such parameter                      */
 int vst3_preset_choice(const struct vst3 *face, double normalised);
+int vst3_preset_default(const struct vst3 *face);            /* of a new instance                                  */
 int vst3_preset_now(const struct vst3 *face);
 void vst3_preset_load(struct vst3 *face, int choice);
 void vst3_note_request(struct vst3 *face, uint64_t number);  /* for a mask, by core_choose_mask or core_load_preset */

@@ -165,10 +165,11 @@ static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info
     while (control < N_CONTROLS && (!is_param(of(self), control) || index-- > 0)) control++;
     if (index < -1 || !info) return V3_INVALID_ARG;
     if (control == N_CONTROLS && index == 0 && is_preset(of(self), VST3_PRESET)) { /* behind the controls */
-        *info = (struct v3_param_info){.param_id = VST3_PRESET,
-                                       .step_count = vst3_n_presets(of(self)),
-                                       .default_normalised_value = preset_share(of(self), vst3_preset_now(of(self))),
-                                       .flags = V3_PARAM_IS_LIST};
+        *info =
+            (struct v3_param_info){.param_id = VST3_PRESET,
+                                   .step_count = vst3_n_presets(of(self)),
+                                   .default_normalised_value = preset_share(of(self), vst3_preset_default(of(self))),
+                                   .flags = V3_PARAM_IS_LIST};
         vst3_text("Preset", info->title, 128);
         vst3_text("Preset", info->short_title, 128);
         return V3_OK;

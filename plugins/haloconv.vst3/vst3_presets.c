@@ -24,6 +24,14 @@ int vst3_n_presets(const struct vst3 *face)
     return n;
 }
 
+int vst3_preset_default(const struct vst3 *face)
+{
+    const struct plugin_preset *p;
+    for (int n = 1; (p = preset_at(face, n)); n++)
+        if (strcmp(p->file, core_variant(face->core)->mask) == 0) return n;
+    return 0;
+}
+
 int vst3_preset_choice(const struct vst3 *face, double normalised)
 {
     int n = vst3_n_presets(face);

@@ -591,6 +591,17 @@ static void check_state(struct vst3_session *s, const char *lines)
     check(vst3_save(s, text, 1000) && strstr(text, lines), "the state lacks %s: %s", lines, text);
 }
 
+static void the_default_of_preset_is_that_of_a_new_instance(const char *backend)
+{
+    struct vst3_session *s = vst3_open("stereo");
+    struct v3_param_info info = {0};
+    choose(s, PRESET, preset_named(s, "Spring"));
+    const int last = (*s->controller)->get_parameter_count(s->controller) - 1;
+    check((*s->controller)->get_parameter_info(s->controller, last, &info) == V3_OK && info.param_id == PRESET, "info");
+    check(info.default_normalised_value == preset_named(s, "Hall"), "default %g", info.default_normalised_value);
+    vst3_close(s);
+}
+
 static void a_preset_that_cannot_be_loaded_is_chosen_again(const char *backend)
 {
     struct take t = take_open("stereo", 1000, NULL, V3_SAMPLE_32, 64);
@@ -821,6 +832,7 @@ int main(void)
         TEST(process_makes_no_system_call, false),
         TEST(texts_and_values_agree, false),
         TEST(a_preset_is_a_choice_of_a_list, false),
+        TEST(the_default_of_preset_is_that_of_a_new_instance, false),
         TEST(a_preset_that_cannot_be_loaded_is_chosen_again, false),
         TEST(a_state_waits_for_the_mask_of_its_preset, false),
         TEST(a_preset_is_that_of_the_side_that_plays, false),

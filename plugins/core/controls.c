@@ -100,7 +100,7 @@ uint32_t control_id(int control)
 int control_with_id(uint32_t id)
 {
     int control = 0;
-    while (control < N_CONTROLS && control_id(control) != id) control++;
+    while (control < N_CONTROLS && (control_id(control) != id || controls[control].flags & CONTROL_HIDDEN)) control++;
     return control;
 }
 

@@ -104,7 +104,8 @@ bool variant_has_setting(const struct variant *variant, int control);
 int control_find(const char *symbol);
 
 /* A number below 2^31 for standards whose hosts know a control by a number: the first four letters of the symbol. It
- * stays when controls are added. control_with_id returns N_CONTROLS for another number. */
+ * stays when controls are added. control_with_id finds no hidden control, which may have the number of another one;
+ * N_CONTROLS: no control has this number. */
 uint32_t control_id(int control);
 int control_with_id(uint32_t id);
 

@@ -60,7 +60,7 @@ struct vst3 {
 extern const struct v3_edit_controller vst3_controller;
 double vst3_from_normalised(int control, double normalised); /* to a value of the core's control                   */
 double vst3_to_normalised(int control, double value);
-int vst3_find(const struct vst3 *face, v3_param_id id);      /* N_CONTROLS: users set no such parameter            */
+int vst3_find(const struct vst3 *face, v3_param_id id);      /* N_CONTROLS: there is no such parameter             */
 bool vst3_is_meter(int control);                             /* a parameter that the plugin sets                   */
 void vst3_show(struct vst3 *face);                           /* the core's values                                  */
 void vst3_notify_of_values(struct vst3 *face);               /* the host; main thread                              */

@@ -53,24 +53,16 @@ double vst3_to_normalised(int control, double value)
     return from_plain(control, swap_bypass(control, value));
 }
 
-int vst3_find(const struct vst3 *face, v3_param_id id)
-{
-    int control = control_with_id(id);
-    return control < N_CONTROLS && variant_has_setting(core_variant(face->core), control) ? control : N_CONTROLS;
-}
-
 /* Is the control a parameter: one that users set, or a meter? */
 static bool is_param(const struct vst3 *face, int control)
 {
-    const struct variant *variant = core_variant(face->core);
-    return variant_has_setting(variant, control) || (variant_has(variant, control) && vst3_is_meter(control));
+    return variant_has(core_variant(face->core), control) && !(controls[control].flags & CONTROL_HIDDEN);
 }
 
-static int find_param(const struct vst3 *face, v3_param_id id)
+int vst3_find(const struct vst3 *face, v3_param_id id)
 {
-    int control = 0;
-    while (control < N_CONTROLS && (control_id(control) != id || !is_param(face, control))) control++;
-    return control;
+    int control = control_with_id(id);
+    return control < N_CONTROLS && is_param(face, control) ? control : N_CONTROLS;
 }
 
 void vst3_show(struct vst3 *face)
@@ -195,7 +187,7 @@ static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info
 static v3_result V3_API get_text(void *self, v3_param_id id, double normalised, v3_str_128 to)
 {
     char text[64];
-    int control = find_param(of(self), id);
+    int control = vst3_find(of(self), id);
     if (is_preset(of(self), id) && to)
         return vst3_text(vst3_preset_text(of(self), vst3_preset_choice(of(self), normalised)), to, 128), V3_OK;
     if (control == N_CONTROLS || !to) return V3_INVALID_ARG;
@@ -210,7 +202,7 @@ static v3_result V3_API read_text(void *self, v3_param_id id, int16_t *input, do
 {
     char text[128];
     double plain;
-    int control = find_param(of(self), id);
+    int control = vst3_find(of(self), id);
     bool is_list = is_preset(of(self), id);
     if ((control == N_CONTROLS && !is_list) || !input || !normalised) return V3_INVALID_ARG;
     from_utf16(input, text, sizeof text);
@@ -226,21 +218,21 @@ static v3_result V3_API read_text(void *self, v3_param_id id, int16_t *input, do
 
 static double V3_API normalised_to_plain(void *self, v3_param_id id, double normalised)
 {
-    int control = find_param(of(self), id);
+    int control = vst3_find(of(self), id);
     if (is_preset(of(self), id)) return vst3_preset_choice(of(self), normalised);
     return control < N_CONTROLS ? to_plain(control, normalised) : 0;
 }
 
 static double V3_API plain_to_normalised(void *self, v3_param_id id, double plain)
 {
-    int control = find_param(of(self), id);
+    int control = vst3_find(of(self), id);
     if (is_preset(of(self), id)) return preset_share(of(self), plain);
     return control < N_CONTROLS ? from_plain(control, plain) : 0;
 }
 
 static double V3_API get_value(void *self, v3_param_id id)
 {
-    int control = find_param(of(self), id);
+    int control = vst3_find(of(self), id);
     if (is_preset(of(self), id)) return preset_share(of(self), vst3_preset_now(of(self)));
     if (control == N_CONTROLS) return 0;
     return vst3_to_normalised(control, vst3_is_meter(control) ? (double)core_get(of(self)->core, control)
@@ -252,7 +244,7 @@ static double V3_API get_value(void *self, v3_param_id id)
 static v3_result V3_API set_value(void *self, v3_param_id id, double normalised)
 {
     struct vst3 *face = of(self);
-    int control = find_param(face, id);
+    int control = vst3_find(face, id);
     if (is_preset(face, id)) return vst3_preset_load(face, vst3_preset_choice(face, normalised)), V3_OK;
     if (control == N_CONTROLS) return V3_INVALID_ARG;
     if (vst3_is_meter(control)) return V3_OK;

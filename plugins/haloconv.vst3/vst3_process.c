@@ -33,7 +33,7 @@ static void next_line(struct line *l)
     l->to = ENDED;
 }
 
-/* Finds the queues of this plugin's controls, each control once. Returns their number. */
+/* Finds the queues of the controls that a host sets, each control once. Returns their number. */
 static int open_lines(struct vst3 *face, struct v3_param_changes **changes, struct line lines[N_CONTROLS])
 {
     int n = 0, n_queues = changes ? (*changes)->get_param_count(changes) : 0;
@@ -41,7 +41,7 @@ static int open_lines(struct vst3 *face, struct v3_param_changes **changes, stru
     for (int i = 0; i < n_queues; i++) {
         struct v3_param_value_queue **queue = (*changes)->get_param_data(changes, i);
         int control = queue ? vst3_find(face, (*queue)->get_param_id(queue)) : N_CONTROLS;
-        if (control == N_CONTROLS || is_open[control]) continue;
+        if (control == N_CONTROLS || vst3_is_meter(control) || is_open[control]) continue;
         is_open[control] = true;
         lines[n] = (struct line){.queue = queue,
                                  .control = control,

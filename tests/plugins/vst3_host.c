@@ -252,8 +252,7 @@ static struct v3_param_value_queue **V3_API meter_add(void *self, v3_param_id *i
 {
     static const struct v3_param_value_queue calls = {.add_point = meter_add_point};
     meter.calls = &calls;
-    meter.control = LOAD;
-    while (meter.control < N_CONTROLS && control_id(meter.control) != *id) meter.control++;
+    meter.control = control_with_id(*id);
     check(meter.control < N_CONTROLS, "a block sends parameter %x", *id);
     *index = 0;
     return (struct v3_param_value_queue **)(void *)&meter;

@@ -164,6 +164,9 @@ static void the_module_info_is_that_of_the_factory(const char *backend)
 /* Sessions of hosts have these. */
 static void ids_stay(const char *backend)
 {
+    for (int c = 0; c < N_CONTROLS; c++)
+        if (!(controls[c].flags & CONTROL_HIDDEN))
+            check(control_with_id(control_id(c)) == c, "the id of %s is that of another control", controls[c].name);
     static const v3_tuid stereo = {'h',  'a',  'l',  'o',  'c',  'o',  'n',  'v',
                                    0x74, 0x0b, 0xe3, 0x90, 0x93, 0xaf, 0xe4, 0x4d};
     struct v3_plugin_factory_3 **f = vst3_factory();
@@ -438,8 +441,9 @@ static void hostile_points_are_limited(const char *backend)
     struct take t = take_open("stereo", 4096, NULL, V3_SAMPLE_32, 64);
     static const int frames[] = {500, -7, 70000, INT32_MAX, INT32_MIN, 3};
     for (int i = 0; i < 6; i++) vst3_point(t.s, WET, i % 2 ? NAN : INFINITY, frames[i]);
-    vst3_point(t.s, LOAD, 5, 3); /* only the plugin sets it */
+    vst3_point(t.s, LOST, 1e8, 3); /* only the plugin sets it */
     take_play(&t, 4096);
+    check(vst3_get(t.s, LOST) == 0, "a host sets a meter to %g", vst3_get(t.s, LOST));
     for (int i = 0; i < t.n; i++) check(isfinite(t.out[0][i]), "frame %d is %g", i, (double)t.out[0][i]);
     char text[STATE_BYTES];
     check(vst3_save(t.s, text, 1000) && strstr(text, "\nwet -90\n"), "the last value is not the limit: %s", text);

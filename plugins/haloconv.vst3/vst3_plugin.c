@@ -204,11 +204,13 @@ static v3_result V3_API set_state(void *self, struct v3_bstream **stream)
     char text[CORE_STATE_BYTES], why[256];
     size_t length = 0;
     if (!stream) return V3_INVALID_ARG;
-    for (int32_t n = 1; n > 0 && length < sizeof text; length += (size_t)n) {
-        int32_t room = (int32_t)(sizeof text - length);
+    for (int32_t n = 1; n > 0 && length < sizeof text;) {
+        int32_t left = (int32_t)(sizeof text - length);
         n = 0;
-        if ((*stream)->read(stream, text + length, room, &n) != V3_OK) break; /* some hosts say so at the end */
-        if (n < 0 || n > room) return V3_INTERNAL_ERR;
+        v3_result result = (*stream)->read(stream, text + length, left, &n);
+        if (n < 0 || n > left) return V3_INTERNAL_ERR;
+        length += (size_t)n;
+        if (result != V3_OK) break; /* some hosts report the end so, also with the last bytes */
     }
     if (!core_restore(face->core, text, length, why, sizeof why)) {
         vst3_report(face, HC_LIVE_ERROR, why);

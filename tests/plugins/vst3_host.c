@@ -330,7 +330,7 @@ static v3_result V3_API stream_read(void *self, void *bytes, int32_t size, int32
     memcpy(bytes, t->text + t->at, n);
     t->at += n;
     *done = (int32_t)n;
-    return V3_OK;
+    return t->chunk % 2 == 1 && t->at == t->length ? V3_FALSE : V3_OK;
 }
 
 static const struct v3_bstream stream_calls = {.read = stream_read, .write = stream_write};

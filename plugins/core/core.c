@@ -164,6 +164,11 @@ void core_shipped_path(const struct core *c, const char *file, char path[CORE_PA
     snprintf(path, CORE_PATH_BYTES, "%s%s", c->folder, file ? file : c->variant->mask);
 }
 
+const char *core_folder(const struct core *c)
+{
+    return c->folder;
+}
+
 const struct variant *core_variant(const struct core *c)
 {
     return c->variant;
@@ -475,6 +480,7 @@ uint64_t core_choose_mask(struct core *c, const char *path)
     uint64_t number;
     int side = wanted_side(c);
     if (c->is_active) return core_request_mask(c, side, path, strlen(path));
+    if (strlen(path) >= CORE_PATH_BYTES) return 0;
     core_get_side(c, !side, masks[!side]);
     snprintf(masks[side], CORE_PATH_BYTES, "%s", path);
     restore_masks(c, masks[SIDE_A], masks[SIDE_B], &number);

@@ -61,7 +61,7 @@ void core_free(struct core *core);
 bool core_open(struct core *core, int rate, int usual_block, char *why, size_t cap);
 
 /* Forgets earlier input, and loads the mask if that has not happened, or if another was restored. Returns true if it
- * loaded one. No core_process may run. [setup] */
+ * tried to load one. No core_process may run. [setup] */
 bool core_activate(struct core *core);
 void core_deactivate(struct core *core);
 
@@ -69,6 +69,7 @@ void core_deactivate(struct core *core);
 void core_reset(struct core *core);
 
 const struct variant *core_variant(const struct core *core);
+const char *core_folder(const struct core *core); /* of core_new                                                    */
 
 /* ---- audio ---- */
 

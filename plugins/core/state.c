@@ -42,10 +42,10 @@ static size_t write_path(char *text, const char *path)
 
 static size_t write_mask(struct core *core, int side, char *text)
 {
-    char path[CORE_PATH_BYTES], folder[CORE_PATH_BYTES];
+    const char *folder = core_folder(core);
+    char path[CORE_PATH_BYTES];
     core_get_side(core, side, path);
     if (!path[0]) return 0;
-    core_shipped_path(core, "", folder);
     size_t length = strlen(folder);
     bool is_shipped = strncmp(path, folder, length) == 0 && path[length] && !strchr(path + length, '/');
     size_t n = (size_t)sprintf(text, "%s ", mask_keys[is_shipped][side]);

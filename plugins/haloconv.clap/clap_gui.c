@@ -188,7 +188,6 @@ static bool CLAP_ABI create(const clap_plugin_t *plugin, const char *api, bool i
 {
     static const struct plugin_window_face calls = {get, begin, set, end, load, state};
     struct face *f = face_of(plugin);
-    char folder[CORE_PATH_BYTES];
     const bool is_any = is_floating && (!api || !api[0]);
     if (f->gui || !(is_any || is_api_supported(plugin, api, is_floating)) || !face_is_on_main(f, "gui.create"))
         return false;
@@ -198,8 +197,7 @@ static bool CLAP_ABI create(const clap_plugin_t *plugin, const char *api, bool i
     gui->fds = f->host->get_extension(f->host, MORE_POSIX_FD);
     gui->connection = -1;
     gui->is_floating = is_floating;
-    core_shipped_path(f->core, "", folder);
-    plugin_window_init(&gui->content, core_variant(f->core), folder, &calls, f);
+    plugin_window_init(&gui->content, core_variant(f->core), core_folder(f->core), &calls, f);
     window_default_size(&gui->content.model, 0, &gui->width, &gui->height);
     if (!start_ticks(f, gui)) {
         face_report(f, HC_LIVE_WARNING, "the window needs clap.posix-fd-support or clap.timer-support of the host");

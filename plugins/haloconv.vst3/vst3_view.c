@@ -300,7 +300,6 @@ static const v3_timer_handler timed = {
 struct v3_plugin_view **vst3_view_create(struct vst3 *face)
 {
     static const struct plugin_window_face calls = {get, begin, set, end, load, state};
-    char folder[CORE_PATH_BYTES];
     struct view *view = calloc(1, sizeof *view);
     if (!view) return NULL;
     view->in_frame = &in_frame;
@@ -309,8 +308,7 @@ struct v3_plugin_view **vst3_view_create(struct vst3 *face)
     view->n_refs = 1;
     view->face = face;
     vst3_ref(face);
-    core_shipped_path(face->core, "", folder);
-    plugin_window_init(&view->content, core_variant(face->core), folder, &calls, view);
+    plugin_window_init(&view->content, core_variant(face->core), core_folder(face->core), &calls, view);
     window_default_size(&view->content.model, 0, &view->width, &view->height);
     return (struct v3_plugin_view **)&view->in_frame;
 }

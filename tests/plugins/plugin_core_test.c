@@ -120,6 +120,23 @@ static void a_side_plays_its_mask(const char *backend)
     stage_close(&s);
 }
 
+static void a_path_that_is_too_long_is_refused(const char *backend)
+{
+    char path[CORE_PATH_BYTES + 1], mask[CORE_PATH_BYTES];
+    struct stage s = stage_open(CORE_HOST_WORKER, "/x.wav", "");
+    memset(path, 'x', sizeof path - 1);
+    path[CORE_PATH_BYTES] = '\0';
+    for (int is_active = 1; is_active >= 0; is_active--) {
+        check(core_choose_mask(s.core, path) == 0, "active %d: %zu characters", is_active, strlen(path));
+        core_get_mask(s.core, mask);
+        check(strcmp(mask, "/x.wav") == 0, "active %d: the mask is %s", is_active, mask);
+        core_deactivate(s.core);
+    }
+    path[CORE_PATH_BYTES - 1] = '\0';
+    check(core_choose_mask(s.core, path) > 0, "%zu characters", strlen(path));
+    stage_close(&s);
+}
+
 static void an_empty_side_plays_the_mask_of_the_other(const char *backend)
 {
     const char *x = mask_file("x.wav", 2, 3000, RATE, 1), *y = mask_file("y.wav", 2, 900, RATE, 2);
@@ -306,6 +323,7 @@ int main(void)
 {
     static const struct test tests[] = {
         TEST(a_side_plays_its_mask, false),
+        TEST(a_path_that_is_too_long_is_refused, false),
         TEST(an_empty_side_plays_the_mask_of_the_other, false),
         TEST(a_mask_goes_to_the_side_that_it_was_chosen_for, false),
         TEST(a_file_that_cannot_be_loaded_changes_no_side, false),

@@ -46,7 +46,8 @@ struct v3_param_changes **vst3_points(void);
 
 double vst3_get(struct vst3_session *s, enum control control); /* as vst3_point's value                          */
 
-/* A state as a stream whose calls move at most `chunk` bytes; if it is odd, the last bytes are read with V3_FALSE. Saved text: [32768], with a final 0. */
+/* A state as a stream whose calls move at most `chunk` bytes; if it is odd, the last bytes are read with V3_FALSE.
+ * Saved text: [32768], with a final 0. */
 bool vst3_save(struct vst3_session *s, char *text, int chunk);
 bool vst3_load(struct vst3_session *s, const char *text, size_t length, int chunk);
 

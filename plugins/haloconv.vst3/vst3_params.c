@@ -131,7 +131,7 @@ static double preset_share(const struct vst3 *face, double choice)
     return choice >= 0 ? fmin(choice, n) / n : 0; /* NaN too */
 }
 
-/* The component has its state already, and the controller has none of its own. */
+/* The component's set_state has set the controls; the controller has no separate state. */
 static v3_result V3_API set_component_state(void *self, struct v3_bstream **stream)
 {
     (void)self, (void)stream;
@@ -146,27 +146,34 @@ static v3_result V3_API no_state(void *self, struct v3_bstream **stream)
 
 static int32_t V3_API count(void *self)
 {
+    const struct vst3 *face = of(self);
     int32_t n = 0;
-    for (int c = 0; c < N_CONTROLS; c++) n += is_param(of(self), c);
-    return n + is_preset(of(self), VST3_PRESET);
+    for (int c = 0; c < N_CONTROLS; c++) n += is_param(face, c);
+    return n + is_preset(face, VST3_PRESET);
+}
+
+/* Returns the control of parameter `index`, from 0; N_CONTROLS: it is Preset, the last one. */
+static int param_at(const struct vst3 *face, int32_t index)
+{
+    int control = 0;
+    while (control < N_CONTROLS && (!is_param(face, control) || index-- > 0)) control++;
+    return control;
 }
 
 static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info *info)
 {
-    int control = 0;
-    while (control < N_CONTROLS && (!is_param(of(self), control) || index-- > 0)) control++;
-    if (index < -1 || !info) return V3_INVALID_ARG;
-    if (control == N_CONTROLS && index == 0 && is_preset(of(self), VST3_PRESET)) { /* behind the controls */
-        *info =
-            (struct v3_param_info){.param_id = VST3_PRESET,
-                                   .step_count = vst3_n_presets(of(self)),
-                                   .default_normalised_value = preset_share(of(self), vst3_preset_default(of(self))),
-                                   .flags = V3_PARAM_IS_LIST};
+    const struct vst3 *face = of(self);
+    if (index < 0 || index >= count(self) || !info) return V3_INVALID_ARG;
+    int control = param_at(face, index);
+    if (control == N_CONTROLS) {
+        *info = (struct v3_param_info){.param_id = VST3_PRESET,
+                                       .step_count = vst3_n_presets(face),
+                                       .default_normalised_value = preset_share(face, vst3_preset_default(face)),
+                                       .flags = V3_PARAM_IS_LIST};
         vst3_text("Preset", info->title, 128);
         vst3_text("Preset", info->short_title, 128);
         return V3_OK;
     }
-    if (control == N_CONTROLS) return V3_INVALID_ARG;
     const struct control_spec *c = &controls[control];
     const char *name = control == ENABLED ? "Bypass" : c->name;
     *info = (struct v3_param_info){.param_id = control_id(control),
@@ -186,10 +193,11 @@ static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info
 /* The host writes the unit behind it. */
 static v3_result V3_API get_text(void *self, v3_param_id id, double normalised, v3_str_128 to)
 {
+    const struct vst3 *face = of(self);
     char text[64];
-    int control = vst3_find(of(self), id);
-    if (is_preset(of(self), id) && to)
-        return vst3_text(vst3_preset_text(of(self), vst3_preset_choice(of(self), normalised)), to, 128), V3_OK;
+    int control = vst3_find(face, id);
+    if (is_preset(face, id) && to)
+        return vst3_text(vst3_preset_text(face, vst3_preset_choice(face, normalised)), to, 128), V3_OK;
     if (control == N_CONTROLS || !to) return V3_INVALID_ARG;
     control_text(control, to_plain(control, normalised), text, sizeof text);
     size_t length = strlen(text) - strlen(control_unit(control));
@@ -200,15 +208,16 @@ static v3_result V3_API get_text(void *self, v3_param_id id, double normalised, 
 
 static v3_result V3_API read_text(void *self, v3_param_id id, int16_t *input, double *normalised)
 {
+    const struct vst3 *face = of(self);
     char text[128];
     double plain;
-    int control = vst3_find(of(self), id);
-    bool is_list = is_preset(of(self), id);
+    int control = vst3_find(face, id);
+    bool is_list = is_preset(face, id);
     if ((control == N_CONTROLS && !is_list) || !input || !normalised) return V3_INVALID_ARG;
     from_utf16(input, text, sizeof text);
     if (is_list) {
-        int choice = vst3_preset_read(of(self), text);
-        if (choice >= 0) *normalised = preset_share(of(self), choice);
+        int choice = vst3_preset_read(face, text);
+        if (choice >= 0) *normalised = preset_share(face, choice);
         return choice >= 0 ? V3_OK : V3_FALSE;
     }
     if (!control_read(control, text, &plain)) return V3_FALSE;
@@ -218,25 +227,28 @@ static v3_result V3_API read_text(void *self, v3_param_id id, int16_t *input, do
 
 static double V3_API normalised_to_plain(void *self, v3_param_id id, double normalised)
 {
-    int control = vst3_find(of(self), id);
-    if (is_preset(of(self), id)) return vst3_preset_choice(of(self), normalised);
+    const struct vst3 *face = of(self);
+    int control = vst3_find(face, id);
+    if (is_preset(face, id)) return vst3_preset_choice(face, normalised);
     return control < N_CONTROLS ? to_plain(control, normalised) : 0;
 }
 
 static double V3_API plain_to_normalised(void *self, v3_param_id id, double plain)
 {
-    int control = vst3_find(of(self), id);
-    if (is_preset(of(self), id)) return preset_share(of(self), plain);
+    const struct vst3 *face = of(self);
+    int control = vst3_find(face, id);
+    if (is_preset(face, id)) return preset_share(face, plain);
     return control < N_CONTROLS ? from_plain(control, plain) : 0;
 }
 
 static double V3_API get_value(void *self, v3_param_id id)
 {
-    int control = vst3_find(of(self), id);
-    if (is_preset(of(self), id)) return preset_share(of(self), vst3_preset_now(of(self)));
+    const struct vst3 *face = of(self);
+    int control = vst3_find(face, id);
+    if (is_preset(face, id)) return preset_share(face, vst3_preset_now(face));
     if (control == N_CONTROLS) return 0;
-    return vst3_to_normalised(control, vst3_is_meter(control) ? (double)core_get(of(self)->core, control)
-                                                              : atomic_load(&of(self)->shown[control]));
+    return vst3_to_normalised(control, vst3_is_meter(control) ? (double)core_get(face->core, control)
+                                                              : atomic_load(&face->shown[control]));
 }
 
 /* While active, the core gets the value by the next block's queue. The core has the values of meters; hosts return them.

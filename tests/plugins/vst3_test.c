@@ -489,7 +489,7 @@ static void texts_and_values_agree(const char *backend)
         struct v3_edit_controller **c = s->controller;
         struct v3_param_info info;
         int n = (*c)->get_parameter_count(c), n_bypass = 0;
-        check((*c)->get_parameter_info(c, n, &info) != V3_OK && (*c)->get_parameter_info(c, -1, &info) != V3_OK,
+        check((*c)->get_parameter_info(c, n, &info) != V3_OK && (*c)->get_parameter_info(c, INT32_MIN, &info) != V3_OK,
               "info");
         for (int i = 0; i < n; i++) {
             check((*c)->get_parameter_info(c, i, &info) == V3_OK && info.title[0], "parameter %d", i);

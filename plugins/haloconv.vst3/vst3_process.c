@@ -8,8 +8,8 @@ enum {
     METERS_MS = 50  /* time between two values of a meter */
 };
 
-/* The queue of a control, which stands on the line between two of its points. */
-struct line {
+/* The queue of a control, at the line between two of its points. */
+struct ramp {
     struct v3_param_value_queue **queue;
     int control;
     int32_t next, n;   /* point after this line; number of points */
@@ -20,21 +20,21 @@ static const int64_t ENDED = INT64_MAX;
 
 /* ---- queues ------------------------------------------------------------------------------------- */
 
-static void next_line(struct line *l)
+static void ramp_next(struct ramp *r)
 {
-    l->from = l->to;
-    l->start = l->end;
-    while (l->next < l->n) {
+    r->from = r->to;
+    r->start = r->end;
+    while (r->next < r->n) {
         int32_t frame = 0;
-        if ((*l->queue)->get_point(l->queue, l->next++, &frame, &l->end) != V3_OK) continue;
-        l->to = frame > l->from ? frame : l->from;
+        if ((*r->queue)->get_point(r->queue, r->next++, &frame, &r->end) != V3_OK) continue;
+        r->to = frame > r->from ? frame : r->from;
         return;
     }
-    l->to = ENDED;
+    r->to = ENDED;
 }
 
 /* Finds the queues of the controls that a host sets, each control once. Returns their number. */
-static int open_lines(struct vst3 *face, struct v3_param_changes **changes, struct line lines[N_CONTROLS])
+static int open_ramps(struct vst3 *face, struct v3_param_changes **changes, struct ramp ramps[N_CONTROLS])
 {
     int n = 0, n_queues = changes ? (*changes)->get_param_count(changes) : 0;
     bool is_open[N_CONTROLS] = {false};
@@ -43,31 +43,31 @@ static int open_lines(struct vst3 *face, struct v3_param_changes **changes, stru
         int control = queue ? vst3_find(face, (*queue)->get_param_id(queue)) : N_CONTROLS;
         if (control == N_CONTROLS || vst3_is_meter(control) || is_open[control]) continue;
         is_open[control] = true;
-        lines[n] = (struct line){.queue = queue,
+        ramps[n] = (struct ramp){.queue = queue,
                                  .control = control,
                                  .n = (*queue)->get_point_count(queue),
                                  .end = vst3_to_normalised(control, (double)core_get(face->core, control))};
-        next_line(&lines[n++]);
+        ramp_next(&ramps[n++]);
     }
     return n;
 }
 
 /* Sets the control to its value at a frame. */
-static void follow(struct core *core, struct line *l, int64_t frame)
+static void ramp_apply(struct core *core, struct ramp *r, int64_t frame)
 {
-    while (l->to <= frame) next_line(l);
-    double x = l->start;
-    if (l->to != ENDED && controls[l->control].kind < CONTROL_INTEGER)
-        x += (l->end - l->start) * (double)(frame - l->from) / (double)(l->to - l->from);
-    core_set(core, l->control, vst3_from_normalised(l->control, x));
+    while (r->to <= frame) ramp_next(r);
+    double x = r->start;
+    if (r->to != ENDED && controls[r->control].kind < CONTROL_INTEGER)
+        x += (r->end - r->start) * (double)(frame - r->from) / (double)(r->to - r->from);
+    core_set(core, r->control, vst3_from_normalised(r->control, x));
 }
 
 /* Returns the frame, at most n, up to which no control changes after frame `at`. */
-static int64_t cut(const struct line *lines, int n_lines, int64_t at, int64_t n)
+static int64_t next_change(const struct ramp *ramps, int n_ramps, int64_t at, int64_t n)
 {
-    for (const struct line *l = lines; l < lines + n_lines; l++) {
-        bool is_ramp = l->to != ENDED && l->start != l->end && controls[l->control].kind < CONTROL_INTEGER;
-        int64_t end = is_ramp && l->to - at > RAMP_STEP ? at + RAMP_STEP : l->to;
+    for (const struct ramp *r = ramps; r < ramps + n_ramps; r++) {
+        bool is_ramp = r->to != ENDED && r->start != r->end && controls[r->control].kind < CONTROL_INTEGER;
+        int64_t end = is_ramp && r->to - at > RAMP_STEP ? at + RAMP_STEP : r->to;
         if (end < n) n = end;
     }
     return n;
@@ -90,8 +90,8 @@ static void send_meters(struct vst3 *face, struct v3_param_changes **changes, in
     }
 }
 
-struct lines {
-    struct line all[N_CONTROLS];
+struct block_ramps {
+    struct ramp ramps[N_CONTROLS];
     int n;
     struct core *core;
     int64_t first; /* frame of the block where a piece begins */
@@ -100,10 +100,10 @@ struct lines {
 /* For struct core_events. */
 static int apply(void *data, int frame)
 {
-    struct lines *l = data;
-    int64_t at = l->first + frame;
-    for (int i = 0; i < l->n; i++) follow(l->core, &l->all[i], at);
-    return (int)(cut(l->all, l->n, at, l->first + INT32_MAX) - l->first);
+    struct block_ramps *b = data;
+    int64_t at = b->first + frame;
+    for (int i = 0; i < b->n; i++) ramp_apply(b->core, &b->ramps[i], at);
+    return (int)(next_change(b->ramps, b->n, at, b->first + INT32_MAX) - b->first);
 }
 
 /* ---- samples ------------------------------------------------------------------------------------ */
@@ -119,7 +119,7 @@ static bool is_complete(const struct v3_audio_bus_buffers *buses, int32_t n_buse
 
 /* At most PIECE frames, of 64 bits or without an input. The output may be the input. */
 static void play_piece(struct vst3 *face, const struct v3_process_data *d, bool has_input, int64_t at, int n,
-                       struct lines *lines)
+                       struct block_ramps *block)
 {
     const struct variant *v = core_variant(face->core);
     const bool is_double = d->symbolic_sample_size == V3_SAMPLE_64;
@@ -132,40 +132,40 @@ static void play_piece(struct vst3 *face, const struct v3_process_data *d, bool 
     }
     for (int ch = 0; ch < v->n_out; ch++)
         to[ch] = is_double ? face->pieces[v->n_in + ch] : d->outputs->channel_buffers_32[ch] + at;
-    lines->first = at;
-    core_process(face->core, from, to, n, &(struct core_events){apply, lines});
+    block->first = at;
+    core_process(face->core, from, to, n, &(struct core_events){apply, block});
     for (int ch = 0; is_double && ch < v->n_out; ch++)
         for (int i = 0; i < n; i++) d->outputs->channel_buffers_64[ch][at + i] = (double)to[ch][i];
 }
 
 /* Hosts turn a bus off by taking its channels away. */
-static void play(struct vst3 *face, const struct v3_process_data *d, struct lines *lines)
+static void play(struct vst3 *face, const struct v3_process_data *d, struct block_ramps *block)
 {
     int n = d->nframes;
     const bool has_input = is_complete(d->inputs, d->num_input_buses, core_variant(face->core)->n_in);
     if (d->symbolic_sample_size == V3_SAMPLE_64 || !has_input)
         for (int at = 0; at < n; at += PIECE)
-            play_piece(face, d, has_input, at, n - at < PIECE ? n - at : PIECE, lines);
+            play_piece(face, d, has_input, at, n - at < PIECE ? n - at : PIECE, block);
     else
         core_process(face->core, (const float *const *)d->inputs->channel_buffers_32, d->outputs->channel_buffers_32, n,
-                     &(struct core_events){apply, lines});
+                     &(struct core_events){apply, block});
 }
 
 v3_result V3_API vst3_process(void *self, struct v3_process_data *d)
 {
     struct vst3 *face = VST3_OF(self, processor);
     const struct variant *v = core_variant(face->core);
-    struct lines lines = {.core = face->core};
+    struct block_ramps block = {.core = face->core};
     if (!d || !atomic_load(&face->is_active)) return V3_NOT_INITIALIZED;
     bool is_whole =
         d->nframes <= 0 || ((d->symbolic_sample_size == V3_SAMPLE_32 || d->symbolic_sample_size == V3_SAMPLE_64) &&
                             is_complete(d->outputs, d->num_output_buses, v->n_out));
     bool plays = is_whole && d->nframes > 0;
     bool was_quiet = core_is_quiet(face->core);
-    lines.n = open_lines(face, d->input_params, lines.all);
+    block.n = open_ramps(face, d->input_params, block.ramps);
     core_set_offline(face->core, d->process_mode == V3_OFFLINE || face->setup.process_mode == V3_OFFLINE);
-    if (plays) play(face, d, &lines);
-    for (int i = 0; i < lines.n; i++) follow(face->core, &lines.all[i], ENDED - 1); /* the last point holds */
+    if (plays) play(face, d, &block);
+    for (int i = 0; i < block.n; i++) ramp_apply(face->core, &block.ramps[i], ENDED - 1); /* the last point holds */
     if (!is_whole) return V3_INVALID_ARG;
     send_meters(face, d->output_params, plays ? d->nframes : 0);
     if (!plays)

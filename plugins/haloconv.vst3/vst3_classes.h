@@ -10,6 +10,6 @@ enum { VST3_MANY_INSTANCES = 0x7fffffff }; /* VST3's cardinality of any number *
 /* Sessions of hosts have these ids. */
 void vst3_class_id(const struct variant *variant, uint8_t id[16]);
 
-const char *vst3_sub_categories(const struct variant *variant); /* "Fx|Reverb", ... */
+const char *vst3_sub_categories(const struct variant *variant); /* "Fx|Spatial", ... */
 
 #endif

@@ -1,7 +1,7 @@
 /* vst3_face - an instance of a VST3 plugin. One object is the component, its processor and its controller: they share
  * the plugin core. The controls that the host shows are another copy, for VST3 changes the core's values by queues.
  *
- *   host's window    set_parameter_normalised --> shown
+ *   host's window    set_parameter_normalised --> shown; while inactive core, too
  *   our window       vst3_view.c ---------------> core, shown and host
  *   audio            process, queues -----------> core
  *   state            set_state -----------------> core and shown

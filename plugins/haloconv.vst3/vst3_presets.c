@@ -1,5 +1,5 @@
-/* vst3_presets - the presets as a parameter, a list: VST3 has no other way to a mask without a window. Its first choice is
- * a mask that is none of them. It is loaded by the host's window, never by automation. Main thread.
+/* vst3_presets - the presets as a parameter, a list: users choose a mask without our window. Its first choice is a mask
+ * that is not a preset. Hosts do not automate it. Main thread.
  */
 #include "vst3_face.h"
 

@@ -4,8 +4,8 @@
  *
  * All instances of all standards are in one process. They play stereo, with the CPU, by the clock: one standard at a
  * time, for a tenth of SECONDS, then the next; so a change of the processor's clock rate meets all alike. A round is
- * one block of every instance of a standard, one after the other. An impulse before shows that all play the mask: their
- * outputs must be the same. Prints the time of a round with its share of the period, the rounds that lasted longer, and
+ * one block of every instance of a standard, one after the other. An impulse before shows that the first instance of each
+ * standard plays the mask: their outputs must be the same. Prints the time of a round with its share of the period, the rounds that lasted longer, and
  * p50 and mean beside those of LV2.
  */
 #include "clap_host.h"
@@ -112,20 +112,20 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void print_row(FILE *table, enum standard standard, double *took, int n, const double *lv2, double *own)
+static void print_row(enum standard standard, double *took, int n, const double *lv2, double *own)
 {
     double sum = 0, period = (double)block / RATE;
     int over = 0;
     for (int k = 0; k < n; k++) sum += took[k], over += took[k] > period;
     qsort(took, (size_t)n, sizeof *took, ascending);
     own[0] = took[n / 2], own[1] = sum / n;
-    fprintf(table, "| %-4s | %9d | %5d | %8.1f | %8.1f | %8.1f | %8.1f | %4.1f %% | %4d of %5d | %5.3f | %5.3f |\n",
-            names[standard], n_instances, block, own[0] * 1e6, own[1] * 1e6, took[(long)n * 99 / 100] * 1e6,
-            took[n - 1] * 1e6, own[0] / period * 100, over, n, own[0] / lv2[0], own[1] / lv2[1]);
-    fflush(table);
+    printf("| %-4s | %9d | %5d | %8.1f | %8.1f | %8.1f | %8.1f | %4.1f %% | %4d of %5d | %5.3f | %5.3f |\n",
+           names[standard], n_instances, block, own[0] * 1e6, own[1] * 1e6, took[(long)n * 99 / 100] * 1e6,
+           took[n - 1] * 1e6, own[0] / period * 100, over, n, own[0] / lv2[0], own[1] / lv2[1]);
+    fflush(stdout);
 }
 
-static void measure(FILE *table, const char *mask, double seconds)
+static void measure(const char *mask, double seconds)
 {
     const int impulse_rounds = LOADING_S * RATE / block, turn_rounds = (int)(seconds * RATE / TURNS) / block;
     const size_t n_response = (size_t)CHANNELS * (size_t)impulse_rounds * (size_t)block;
@@ -151,7 +151,7 @@ static void measure(FILE *table, const char *mask, double seconds)
     for (int turn = 0; turn < TURNS; turn++)
         for (int s = 0; s < N_STANDARDS; s++) play((enum standard)s, turn_rounds, took[s] + turn * turn_rounds);
     for (int s = 0; s < N_STANDARDS; s++)
-        print_row(table, (enum standard)s, took[s], TURNS * turn_rounds, figures[0], figures[s]);
+        print_row((enum standard)s, took[s], TURNS * turn_rounds, figures[0], figures[s]);
     for (int s = 0; s < N_STANDARDS; s++) {
         for (int i = 0; i < n_instances; i++) close_one((enum standard)s, instances[s][i]);
         free(took[s]);
@@ -173,7 +173,7 @@ int main(int argc, char **argv)
         check(sscanf(argv[a], "%d,%d", &n_instances, &block) == 2 && n_instances > 0 && n_instances <= MAX_INSTANCES &&
                   block > 0,
               "%s is not INSTANCES,BLOCK", argv[a]);
-        measure(stdout, mask, atof(argv[2]));
+        measure(mask, atof(argv[2]));
     }
     return 0;
 }

@@ -56,7 +56,7 @@ def state(variant, mask):
 # ---- VST3 ------------------------------------------------------------------------------------------------------------
 def preset(variant, mask):
     """A .vstpreset: the class of the plugin, its state, and a list of what is where."""
-    number = 0xCBF29CE484222325  # the class is FNV-1a of the name, as in vst3_entry.c
+    number = 0xCBF29CE484222325  # the class is FNV-1a of the symbol, as in vst3_classes.c
     for byte in variant.encode():
         number = (number ^ byte) * 0x100000001B3 % (1 << 64)
     component = state(variant, mask)

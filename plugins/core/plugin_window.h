@@ -1,5 +1,5 @@
 /* plugin_window - what a plugin shows in its window (plugins/window/window.h): its controls, presets and folders. A face
- * gives the values. No face needs it without X11.
+ * gives the values. A build without X11 does not contain it.
  */
 #ifndef PLUGIN_WINDOW_H
 #define PLUGIN_WINDOW_H

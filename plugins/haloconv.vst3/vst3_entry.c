@@ -12,19 +12,7 @@ EXPORT bool ModuleEntry(void *library);
 EXPORT bool ModuleExit(void);
 EXPORT const void *GetPluginFactory(void);
 
-/* The three kinds of a class' description have the same fields; those of the third are UTF-16. */
-enum { UNICODE = 0x10 };
-
-static v3_result V3_API get_class(void *self, int32_t index, struct v3_class_info *info)
-{
-    (void)self;
-    if (index < 0 || index >= N_VARIANTS || !info) return V3_INVALID_ARG;
-    *info = (struct v3_class_info){.cardinality = VST3_MANY_INSTANCES};
-    vst3_class_id(&variants[index], info->class_id);
-    snprintf(info->category, sizeof info->category, "%s", vst3_category);
-    snprintf(info->name, sizeof info->name, "%s", variants[index].name);
-    return V3_OK;
-}
+enum { UNICODE = 0x10 }; /* the factory has classes whose texts are UTF-16 */
 
 static v3_result V3_API get_class_2(void *self, int32_t index, struct v3_class_info_2 *info)
 {
@@ -41,18 +29,29 @@ static v3_result V3_API get_class_2(void *self, int32_t index, struct v3_class_i
     return V3_OK;
 }
 
+static v3_result V3_API get_class(void *self, int32_t index, struct v3_class_info *info)
+{
+    struct v3_class_info_2 more;
+    if (!info || get_class_2(self, index, &more) != V3_OK) return V3_INVALID_ARG;
+    *info = (struct v3_class_info){.cardinality = more.cardinality};
+    memcpy(info->class_id, more.class_id, sizeof info->class_id);
+    memcpy(info->category, more.category, sizeof info->category);
+    memcpy(info->name, more.name, sizeof info->name);
+    return V3_OK;
+}
+
 static v3_result V3_API get_class_3(void *self, int32_t index, struct v3_class_info_3 *info)
 {
-    (void)self;
-    if (index < 0 || index >= N_VARIANTS || !info) return V3_INVALID_ARG;
-    *info = (struct v3_class_info_3){.cardinality = VST3_MANY_INSTANCES};
-    vst3_class_id(&variants[index], info->class_id);
-    snprintf(info->category, sizeof info->category, "%s", vst3_category);
-    snprintf(info->sub_categories, sizeof info->sub_categories, "%s", vst3_sub_categories(&variants[index]));
-    vst3_text(variants[index].name, info->name, 64);
-    vst3_text(vst3_vendor, info->vendor, 64);
-    vst3_text(HC_VERSION, info->version, 64);
-    vst3_text(vst3_sdk, info->sdk_version, 64);
+    struct v3_class_info_2 bytes;
+    if (!info || get_class_2(self, index, &bytes) != V3_OK) return V3_INVALID_ARG;
+    *info = (struct v3_class_info_3){.cardinality = bytes.cardinality};
+    memcpy(info->class_id, bytes.class_id, sizeof info->class_id);
+    memcpy(info->category, bytes.category, sizeof info->category);
+    memcpy(info->sub_categories, bytes.sub_categories, sizeof info->sub_categories);
+    vst3_text(bytes.name, info->name, 64);
+    vst3_text(bytes.vendor, info->vendor, 64);
+    vst3_text(bytes.version, info->version, 64);
+    vst3_text(bytes.sdk_version, info->sdk_version, 64);
     return V3_OK;
 }
 

@@ -10,6 +10,7 @@
 #define VST3_FACE_H
 
 #include "plugins/core/core.h"
+#include "vst3_classes.h"
 #include "vst3_interfaces.h"
 
 #include <stdatomic.h>
@@ -67,7 +68,6 @@ void vst3_notify_of_values(struct vst3 *face);               /* the host; main t
 void vst3_text(const char *text, int16_t *to, size_t cap);   /* UTF-16                                             */
 
 /* vst3_presets.c: main thread. Choices: 0 and the presets that fit the plugin, from 1 */
-enum { VST3_PRESET = 0x70726573 };                           /* id of the parameter: "pres"                        */
 int vst3_n_presets(const struct vst3 *face);                 /* 0: there is no such parameter                      */
 int vst3_preset_choice(const struct vst3 *face, double normalised);
 int vst3_preset_default(const struct vst3 *face);            /* of a new instance                                  */
@@ -86,7 +86,7 @@ struct v3_plugin_view **vst3_view_create(struct vst3 *face); /* with one referen
 
 /* vst3_plugin.c: any thread */
 void vst3_report(void *face, int level, const char *text);   /* level: enum hc_live_level                          */
-v3_result V3_API vst3_query(struct vst3 *face, const v3_tuid iid, void **to);
+v3_result vst3_query(struct vst3 *face, const v3_tuid iid, void **to);
 uint32_t vst3_ref(struct vst3 *face);
 uint32_t vst3_unref(struct vst3 *face);
 struct vst3 *vst3_create(const struct variant *variant, const char *folder); /* with one reference                 */

@@ -24,7 +24,7 @@ void vst3_report(void *data, int level, const char *text)
 
 /* ---- interfaces --------------------------------------------------------------------------------- */
 
-v3_result V3_API vst3_query(struct vst3 *face, const v3_tuid iid, void **to)
+v3_result vst3_query(struct vst3 *face, const v3_tuid iid, void **to)
 {
     const struct {
         const v3_tuid *iid;

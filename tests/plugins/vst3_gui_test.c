@@ -1,5 +1,6 @@
 /* The window of the VST3 plugin in a host's frame, on an X server without a screen (Xvfb). */
 #include "gui_frame.h"
+#include "plugins/haloconv.vst3/vst3_classes.h"
 #include "vst3_host.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RATE = 48000, BLOCK = 64, PRESET = 0x70726573, STATE_BYTES = 32768 };
+enum { RATE = 48000, BLOCK = 64, STATE_BYTES = 32768 };
 
 /* ---- a host ------------------------------------------------------------------------------------- */
 
@@ -247,7 +248,7 @@ static void check_preset(struct shown *h, const char *want)
 {
     struct v3_edit_controller **c = h->s->controller;
     v3_str_128 text;
-    (*c)->get_parameter_string_for_value(c, PRESET, (*c)->get_parameter_normalised(c, PRESET), text);
+    (*c)->get_parameter_string_for_value(c, VST3_PRESET, (*c)->get_parameter_normalised(c, VST3_PRESET), text);
     for (size_t i = 0; i <= strlen(want); i++) check(text[i] == want[i], "the host does not show preset %s", want);
 }
 
@@ -257,7 +258,7 @@ static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *b
         struct shown *h = open_gui("stereo");
         struct v3_edit_controller **c = h->s->controller;
         if (way) vst3_activate(h->s, BLOCK);
-        (*c)->set_parameter_normalised(c, PRESET, 1); /* another preset, which the host has chosen */
+        (*c)->set_parameter_normalised(c, VST3_PRESET, 1); /* another preset, which the host has chosen */
         const int n_restarts = h->s->handler.n_restarts;
         settle(h); /* the list is there */
         gui_click(&h->f, gui_row(&h->f, 3), 1, 2);
@@ -301,7 +302,7 @@ static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
 static void the_mask_before_a_preset_of_the_host_is_chosen_again(const char *backend)
 {
     struct shown *h = open_gui("stereo");
-    (*h->s->controller)->set_parameter_normalised(h->s->controller, PRESET, 1);
+    (*h->s->controller)->set_parameter_normalised(h->s->controller, VST3_PRESET, 1);
     check_preset(h, "Through");
     settle(h); /* the list is there */
     gui_click(&h->f, gui_row(&h->f, 0), 1, 2);

@@ -40,19 +40,21 @@ const struct control_spec controls[N_CONTROLS] = {
              .comment = "The mask that plays, of two at equal loudness.", .labels = side_labels},
 };
 
+const int preset_controls[N_PRESET_CONTROLS] = {DRY, WET, PREDELAY};
+
 const struct plugin_preset plugin_presets[N_PRESETS] = {
-    {"hall.wav", "hall", "Hall", 2, -90, 0, 0},
-    {"room.wav", "room", "Room", 2, -90, 0, 0},
-    {"chamber.wav", "chamber", "Chamber", 4, -90, 0, 0},
-    {"plate.wav", "plate", "Plate", 2, 0, -12, 0},
-    {"plate.wav", "plate_vocal", "Plate, vocal", 2, 0, -15, 30},
-    {"plate.wav", "plate_drums", "Plate, drums", 2, 0, -8, 0},
-    {"plate.wav", "plate_send", "Plate, for a send", 2, -90, 0, 0},
-    {"spring.wav", "spring", "Spring", 1, 0, -12, 0},
-    {"spring.wav", "spring_surf", "Spring, surf", 1, 0, -6, 0},
-    {"spring.wav", "spring_send", "Spring, for a send", 1, -90, 0, 0},
-    {"cabinet.wav", "cabinet", "Guitar cabinet", 1, -90, 0, 0},
-    {"through.txt", "through", "Through", 1, -90, 0, 0},
+    {"hall.wav", "hall", "Hall", 2, {-90, 0, 0}},
+    {"room.wav", "room", "Room", 2, {-90, 0, 0}},
+    {"chamber.wav", "chamber", "Chamber", 4, {-90, 0, 0}},
+    {"plate.wav", "plate", "Plate", 2, {0, -12, 0}},
+    {"plate.wav", "plate_vocal", "Plate, vocal", 2, {0, -15, 30}},
+    {"plate.wav", "plate_drums", "Plate, drums", 2, {0, -8, 0}},
+    {"plate.wav", "plate_send", "Plate, for a send", 2, {-90, 0, 0}},
+    {"spring.wav", "spring", "Spring", 1, {0, -12, 0}},
+    {"spring.wav", "spring_surf", "Spring, surf", 1, {0, -6, 0}},
+    {"spring.wav", "spring_send", "Spring, for a send", 1, {-90, 0, 0}},
+    {"cabinet.wav", "cabinet", "Guitar cabinet", 1, {-90, 0, 0}},
+    {"through.txt", "through", "Through", 1, {-90, 0, 0}},
 };
 
 bool preset_fits(const struct plugin_preset *s, const struct variant *v)

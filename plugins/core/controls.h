@@ -121,11 +121,14 @@ const char *control_unit(int control);
 /* Reads such a text, with or without its unit, upper or lower case. false: it is not a value of this control. */
 bool control_read(int control, const char *text, double *value);
 
+enum { N_PRESET_CONTROLS = 3 };
+extern const int preset_controls[N_PRESET_CONTROLS]; /* enum control: dry, wet, predelay */
+
 /* The masks that ship, with the gains of their presets. A mask without a direct sound is mixed with the dry signal. */
 struct plugin_preset {
     const char *file, *symbol, *label;
     int n_channels;
-    float dry_db, wet_db, predelay_ms;
+    float values[N_PRESET_CONTROLS]; /* of preset_controls */
 };
 enum { N_PRESETS = 12 };
 extern const struct plugin_preset plugin_presets[N_PRESETS];

@@ -490,9 +490,7 @@ uint64_t core_choose_mask(struct core *c, const char *path)
 uint64_t core_load_preset(struct core *c, const struct plugin_preset *preset)
 {
     char path[CORE_PATH_BYTES];
-    core_set(c, DRY, (double)preset->dry_db);
-    core_set(c, WET, (double)preset->wet_db);
-    core_set(c, PREDELAY, (double)preset->predelay_ms);
+    for (int i = 0; i < N_PRESET_CONTROLS; i++) core_set(c, preset_controls[i], (double)preset->values[i]);
     core_shipped_path(c, preset->file, path);
     return core_choose_mask(c, path);
 }

@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 enum { CORE_PATH_BYTES = 4096, CORE_STATUS_BYTES = 1024, CORE_STATE_BYTES = 65536 };
+enum { CORE_MAX_BLOCK = 1024 }; /* for core_open: a host that renders may announce many more frames                 */
 
 enum core_worker {
     CORE_NO_WORKER,      /* the mask of core_activate cannot change                                                 */

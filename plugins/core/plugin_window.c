@@ -57,9 +57,7 @@ static void load_preset(void *data, int preset)
 {
     const struct plugin_window *w = data;
     const struct plugin_preset *s = w->shipped[preset];
-    set_once(w, DRY, s->dry_db);
-    set_once(w, WET, s->wet_db);
-    set_once(w, PREDELAY, s->predelay_ms);
+    for (int i = 0; i < N_PRESET_CONTROLS; i++) set_once(w, preset_controls[i], s->values[i]);
     w->calls->load(w->face, w->paths[preset]);
 }
 

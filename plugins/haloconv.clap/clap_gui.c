@@ -14,7 +14,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { PERIOD_MS = 33, TITLE_BYTES = 256 };
+enum { TITLE_BYTES = 256 };
 
 struct gui { /* main thread */
     struct plugin_window content;
@@ -100,7 +100,7 @@ static bool CLAP_ABI get_preferred_api(const clap_plugin_t *plugin, const char *
 
 static void set_ticks(const struct gui *gui, bool is_on)
 {
-    const struct timespec period = {0, is_on ? PERIOD_MS * 1000000L : 0};
+    const struct timespec period = {0, is_on ? WINDOW_PERIOD_MS * 1000000L : 0};
     if (gui->fds) timerfd_settime(gui->ticks, 0, &(struct itimerspec){period, period}, NULL);
 }
 
@@ -110,7 +110,7 @@ static bool start_ticks(const struct face *f, struct gui *gui)
     if (gui->ticks >= 0 && gui->fds->register_fd(f->host, gui->ticks, MORE_FD_READ)) return true;
     if (gui->ticks >= 0) close(gui->ticks);
     gui->fds = NULL;
-    return gui->timers && gui->timers->register_timer(f->host, PERIOD_MS, &gui->timer);
+    return gui->timers && gui->timers->register_timer(f->host, WINDOW_PERIOD_MS, &gui->timer);
 }
 
 static void stop_ticks(const struct face *f, const struct gui *gui)
@@ -270,7 +270,7 @@ static bool CLAP_ABI adjust_size(const clap_plugin_t *plugin, uint32_t *width, u
 static bool CLAP_ABI set_size(const clap_plugin_t *plugin, uint32_t width, uint32_t height)
 {
     struct gui *gui = face_of(plugin)->gui;
-    if (!gui || width == 0 || height == 0 || width > INT16_MAX || height > INT16_MAX) return false;
+    if (!gui || width == 0 || height == 0 || width > WINDOW_MAX_SIZE || height > WINDOW_MAX_SIZE) return false;
     gui->width = (int)width;
     gui->height = (int)height;
     if (gui->window) window_resize(gui->window, gui->width, gui->height);

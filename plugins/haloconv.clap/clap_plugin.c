@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BLOCK = 1024 }; /* frames of the engine's block; a host that renders may announce many more */
-
 /* ---- the host ----------------------------------------------------------------------------------- */
 
 void face_report(void *data, int level, const char *text)
@@ -221,7 +219,7 @@ static bool CLAP_ABI activate(const clap_plugin_t *plugin, double rate, uint32_t
     char why[400];
     if (f->is_active || !face_is_on_main(f, "activate")) return false;
     if (!(rate >= 1 && rate <= 1 << 24) || min_frames > max_frames || max_frames < 1) return false;
-    int block = max_frames < MAX_BLOCK ? (int)max_frames : MAX_BLOCK;
+    int block = max_frames < CORE_MAX_BLOCK ? (int)max_frames : CORE_MAX_BLOCK;
     if (!core_open(f->core, (int)lrint(rate), block, why, sizeof why)) {
         face_report(f, HC_LIVE_ERROR, why);
         return false;

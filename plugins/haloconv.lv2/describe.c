@@ -103,12 +103,12 @@ static void write_presets(const char *folder)
         for (const struct plugin_preset *s = plugin_presets; s < plugin_presets + N_PRESETS; s++) {
             if (!preset_fits(s, v)) continue;
             preset(file, v, s);
-            fprintf(file,
-                    " ;\n    rdfs:label \"%s\" ;\n    lv2:port [ lv2:symbol \"dry\" ; pset:value %.1f ] ,\n"
-                    "        [ lv2:symbol \"wet\" ; pset:value %.1f ] ,\n"
-                    "        [ lv2:symbol \"predelay\" ; pset:value %.1f ] ;\n    state:state [ <" MASK_URI
-                    "> <%s> ] .\n",
-                    s->label, (double)s->dry_db, (double)s->wet_db, (double)s->predelay_ms, s->file);
+            fprintf(file, " ;\n    rdfs:label \"%s\"", s->label);
+            for (int i = 0; i < N_PRESET_CONTROLS; i++)
+                fprintf(file, "%s[ lv2:symbol \"%s\" ; pset:value %.1f ]",
+                        i == 0 ? " ;\n    lv2:port " : " ,\n        ", controls[preset_controls[i]].symbol,
+                        (double)s->values[i]);
+            fprintf(file, " ;\n    state:state [ <" MASK_URI "> <%s> ] .\n", s->file);
         }
     finish(file);
 }

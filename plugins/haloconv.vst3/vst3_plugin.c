@@ -8,10 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-    MAX_BLOCK = 1024,  /* frames of the engine's block; a host that renders may announce many more */
-    MAX_LOAD_MS = 1000 /* how long a state waits for a mask */
-};
+enum { MAX_LOAD_MS = 1000 }; /* how long a state waits for a mask */
 
 /* VST3 has no log of the host. */
 void vst3_report(void *data, int level, const char *text)
@@ -166,7 +163,7 @@ static v3_result V3_API set_active(void *self, v3_bool is_on)
         return V3_OK;
     }
     if (s->max_block_size < 1) return V3_NOT_INITIALIZED; /* before setup_processing */
-    int block = s->max_block_size < MAX_BLOCK ? s->max_block_size : MAX_BLOCK;
+    int block = s->max_block_size < CORE_MAX_BLOCK ? s->max_block_size : CORE_MAX_BLOCK;
     if (!core_open(face->core, (int)lrint(s->sample_rate), block, why, sizeof why)) {
         vst3_report(face, HC_LIVE_ERROR, why);
         return V3_INTERNAL_ERR;

@@ -73,9 +73,9 @@ int vst3_preset_now(const struct vst3 *face)
     for (int n = 1; (p = preset_at(face, n)); n++) {
         core_shipped_path(face->core, p->file, path);
         if (strcmp(now, path) != 0) continue;
-        bool is_same = core_get(face->core, DRY) == p->dry_db && core_get(face->core, WET) == p->wet_db &&
-                       core_get(face->core, PREDELAY) == p->predelay_ms;
-        if (is_same) return n;
+        int i = 0;
+        while (i < N_PRESET_CONTROLS && core_get(face->core, preset_controls[i]) == p->values[i]) i++;
+        if (i == N_PRESET_CONTROLS) return n;
         if (found == 0) found = n;
     }
     return found;

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERIOD_MS = 33 };
-
 /* The first three are interfaces: the host knows the object by their addresses. */
 struct view {
     const struct v3_plugin_view *in_frame;
@@ -97,7 +95,8 @@ static bool start_timer(struct view *view)
     if (!view->host || (*view->host)->query_interface(view->host, v3_run_loop_iid, &loop) != V3_OK || !loop)
         return false;
     view->loop = loop;
-    if ((*view->loop)->register_timer(view->loop, (v3_timer_handler **)&view->timed, PERIOD_MS) == V3_OK) return true;
+    if ((*view->loop)->register_timer(view->loop, (v3_timer_handler **)&view->timed, WINDOW_PERIOD_MS) == V3_OK)
+        return true;
     (*view->loop)->unref(view->loop);
     view->loop = NULL;
     return false;
@@ -226,7 +225,7 @@ static v3_result V3_API on_size(void *self, struct v3_view_rect *size)
     struct view *view = view_of(self);
     if (!size) return V3_INVALID_ARG;
     int64_t width = (int64_t)size->right - size->left, height = (int64_t)size->bottom - size->top;
-    if (width < 1 || height < 1 || width > INT16_MAX || height > INT16_MAX) return V3_INVALID_ARG;
+    if (width < 1 || height < 1 || width > WINDOW_MAX_SIZE || height > WINDOW_MAX_SIZE) return V3_INVALID_ARG;
     view->width = (int)width;
     view->height = (int)height;
     if (view->window) window_resize(view->window, view->width, view->height);

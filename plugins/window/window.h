@@ -27,7 +27,7 @@
  *
  *     window_default_size(&model, 0, &width, &height);  the host makes its frame
  *     window_open(&model, &(struct window_config){.parent = frame}, &window, why, sizeof why);
- *     timer of the host, every 16 to 50 ms: if (window_idle(window) != WINDOW_OPEN) window_close(window);
+ *     timer of the host, every WINDOW_PERIOD_MS: if (window_idle(window) != WINDOW_OPEN) window_close(window);
  */
 #ifndef WINDOW_H
 #define WINDOW_H
@@ -36,7 +36,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { WINDOW_MAX_CONTROLS = 24, WINDOW_PATH = 4096 };
+enum {
+    WINDOW_MAX_CONTROLS = 24,
+    WINDOW_PATH = 4096,
+    WINDOW_MAX_SIZE = INT16_MAX,   /* pixels, of X11                                                              */
+    WINDOW_PERIOD_MS = 33          /* of the host's timer                                                         */
+};
 
 enum window_control_kind { WINDOW_KNOB, WINDOW_SWITCH, WINDOW_CHOICE };
 

@@ -7,7 +7,6 @@
 #include "played.h"
 #include "trap.h"
 
-#include <dirent.h>
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
@@ -110,19 +109,9 @@ static void load_file(struct take *t, const char *path)
 
 /* ---- the library -------------------------------------------------------------------------------- */
 
-static int count_files(void)
-{
-    int n = 0;
-    DIR *folder = opendir("/proc/self/fd");
-    check(folder, "/proc/self/fd");
-    while (readdir(folder)) n++;
-    closedir(folder);
-    return n;
-}
-
 static void a_scan_is_fast_and_opens_nothing(const char *backend)
 {
-    int files = count_files();
+    int files = count_own("fd");
     clock_t start = clock();
     const clap_plugin_factory_t *factory = clap_factory();
     check(factory->get_plugin_count(factory) == N_VARIANTS, "%u plugins", factory->get_plugin_count(factory));
@@ -134,7 +123,7 @@ static void a_scan_is_fast_and_opens_nothing(const char *backend)
     }
     double ms = 1e3 * (double)(clock() - start) / CLOCKS_PER_SEC;
     check(SANITIZED || ms < 50, "a scan takes %.1f ms", ms);
-    check(count_files() == files, "a scan leaves files open");
+    check(count_own("fd") == files, "a scan leaves files open");
     FILE *maps = fopen("/proc/self/maps", "r");
     check(maps, "/proc/self/maps");
     for (char line[4200]; fgets(line, sizeof line, maps);) check(!strstr(line, "cuda"), "a scan opens a GPU: %s", line);
@@ -812,6 +801,8 @@ static void presets_load_mask_and_gains(const char *backend)
     for (int is_active = 0; is_active < 2; is_active++)
         for (int i = 0; i < N_PRESETS; i++) {
             const struct plugin_preset *p = &plugin_presets[i];
+            const double dry_db = (double)p->values[0], wet_db = (double)p->values[1],
+                         predelay_ms = (double)p->values[2];
             struct take t = take_open("stereo", 16000, 256);
             if (!is_active) clap_deactivate(t.s);
             check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, p->symbol), "%s", p->symbol);
@@ -823,8 +814,8 @@ static void presets_load_mask_and_gains(const char *backend)
             check(t.s->n_loaded == 1 && t.s->n_rescans == 1, "%s: %d loaded, %d rescans", p->symbol, t.s->n_loaded,
                   t.s->n_rescans);
             check_mix(&t, shipped(p->file),
-                      (struct mix){p->dry_db <= -90 ? 0 : pow(10, (double)p->dry_db / 20),
-                                   pow(10, (double)p->wet_db / 20), (int)rint((double)p->predelay_ms * RATE / 1000)},
+                      (struct mix){dry_db <= -90 ? 0 : pow(10, dry_db / 20), pow(10, wet_db / 20),
+                                   (int)rint(predelay_ms * RATE / 1000)},
                       0, from);
             take_close(&t);
         }

@@ -80,6 +80,7 @@ struct core {
     pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
     char report[CORE_STATUS_BYTES]; /* the last warning or error of this core_work */
     uint64_t loaded;                /* number of the request whose mask was loaded last */
+    uint64_t last_answer;           /* `answered` after this core_work */
     char kept[N_SIDES][CORE_PATH_BYTES]; /* the masks that are compared; "": none */
 
     pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
@@ -198,7 +199,7 @@ static void keep_answer(struct core *c, uint64_t number, int error, const char *
     to->error = error;
     snprintf(to->why, sizeof to->why, "%s", why);
     pthread_mutex_unlock(&c->lock);
-    if (number > c->answered) atomic_store(&c->answered, number);
+    if (number > c->last_answer) c->last_answer = number;
 }
 
 /* hc_live_work calls it. */
@@ -315,6 +316,7 @@ bool core_work(struct core *c)
     if (atomic_exchange(&c->is_requested, false)) is_news = true;
     read_requests(c, &chosen);
     if (work_once(c, chosen.path, false)) is_news = true;
+    atomic_store(&c->answered, c->last_answer); /* the session has the masks */
     atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
     pthread_mutex_lock(&c->calls);

@@ -137,6 +137,21 @@ static void a_path_that_is_too_long_is_refused(const char *backend)
     stage_close(&s);
 }
 
+static void an_answer_comes_with_its_mask(const char *backend)
+{
+    const char *masks[] = {mask_file("x.wav", 2, 300, RATE, 1), mask_file("y.wav", 2, 300, RATE, 2)};
+    char why[CORE_STATUS_BYTES], path[CORE_PATH_BYTES];
+    struct stage s = stage_open(CORE_LOADER, masks[0], "");
+    for (int i = 1; i < 100; i++) {
+        const uint64_t number = core_choose_mask(s.core, masks[i % 2]);
+        const double end = now_s() + 10;
+        while (core_answer(s.core, number, why) == CORE_PENDING && now_s() < end) {}
+        core_get_mask(s.core, path);
+        check(strcmp(path, masks[i % 2]) == 0, "request %d: the session has %s", i, path);
+    }
+    stage_close(&s);
+}
+
 static void an_empty_side_plays_the_mask_of_the_other(const char *backend)
 {
     const char *x = mask_file("x.wav", 2, 3000, RATE, 1), *y = mask_file("y.wav", 2, 900, RATE, 2);
@@ -324,6 +339,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(a_side_plays_its_mask, false),
         TEST(a_path_that_is_too_long_is_refused, false),
+        TEST(an_answer_comes_with_its_mask, false),
         TEST(an_empty_side_plays_the_mask_of_the_other, false),
         TEST(a_mask_goes_to_the_side_that_it_was_chosen_for, false),
         TEST(a_file_that_cannot_be_loaded_changes_no_side, false),

@@ -281,6 +281,17 @@ static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *b
     }
 }
 
+static void a_host_may_leave_inside_a_call(const char *backend)
+{
+    struct shown *h = open_gui("stereo");
+    h->s->handler.leaves = true;
+    settle(h); /* the list is there */
+    gui_click(&h->f, gui_row(&h->f, 3), 1, 2);
+    until(h, (void)0, h->s->handler.n_dirty == 1, "a preset sends %d edits", h->s->handler.n_edits);
+    check(h->s->handler.n_refs == 0, "%d references to the host are left", h->s->handler.n_refs);
+    close_gui(h);
+}
+
 static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
 {
     struct shown *h = open_gui("stereo");
@@ -540,6 +551,7 @@ int main(void)
         TEST(a_drag_of_a_knob_is_an_edit_of_the_host, 0),
         TEST(a_switch_is_the_bypass_and_needs_no_handler, 0),
         TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
+        TEST(a_host_may_leave_inside_a_call, 0),
         TEST(the_buttons_choose_the_side_that_is_loaded, 0),
         TEST(the_mask_before_a_preset_of_the_host_is_chosen_again, 0),
         TEST(presets_and_values_are_set_while_blocks_play, 0),

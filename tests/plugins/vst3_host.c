@@ -45,6 +45,11 @@ struct v3_plugin_factory_3 **vst3_factory(void)
 
 #define HANDLER(self, part) ((struct vst3_handler *)(void *)((char *)(self)-offsetof(struct vst3_handler, part)))
 
+static struct vst3_session *session_of(struct vst3_handler *h)
+{
+    return (struct vst3_session *)(void *)((char *)h - offsetof(struct vst3_session, handler));
+}
+
 static uint32_t V3_API handler_ref(void *self)
 {
     return (uint32_t)++HANDLER(self, calls)->n_refs;
@@ -58,6 +63,7 @@ static uint32_t V3_API handler_unref(void *self)
 static v3_result V3_API handler_query(void *self, const v3_tuid iid, void **to)
 {
     *to = NULL;
+    check(HANDLER(self, calls)->n_refs > 0, "a handler that is gone is called");
     if (!v3_tuid_match(iid, v3_component_handler2_iid)) return V3_NO_INTERFACE;
     handler_ref(self);
     *to = &HANDLER(self, calls)->more_calls;
@@ -89,7 +95,10 @@ static v3_result V3_API handler_end(void *self, v3_param_id id)
 
 static v3_result V3_API handler_restart(void *self, int32_t flags)
 {
-    HANDLER(self, calls)->n_restarts += flags == V3_RESTART_PARAM_VALUES_CHANGED;
+    struct vst3_handler *h = HANDLER(self, calls);
+    struct v3_edit_controller **c = session_of(h)->controller;
+    h->n_restarts += flags == V3_RESTART_PARAM_VALUES_CHANGED;
+    if (h->leaves) (*c)->set_component_handler(c, NULL);
     return V3_OK;
 }
 
@@ -102,9 +111,7 @@ static v3_result V3_API more_dirty(void *self, v3_bool is_dirty)
 {
     struct vst3_handler *h = HANDLER(self, more_calls);
     h->n_dirty += is_dirty;
-    check(
-        vst3_save((struct vst3_session *)(void *)((char *)h - offsetof(struct vst3_session, handler)), h->state, 4096),
-        "no state");
+    check(vst3_save(session_of(h), h->state, 4096), "no state");
     return V3_OK;
 }
 

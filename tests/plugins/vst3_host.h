@@ -21,6 +21,7 @@ struct vst3_session {
         int n_refs, n_restarts, n_dirty; /* restarts: those for values                                           */
         struct vst3_edit { char kind; v3_param_id id; double value; } edits[64]; /* kind: '(', '=' or ')'        */
         int n_edits;
+        bool leaves;             /* inside restart_component, the host takes itself back                         */
         char state[32768];       /* at the last set_dirty                                                        */
     } handler;
 };

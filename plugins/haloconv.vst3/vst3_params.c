@@ -251,8 +251,7 @@ static double V3_API get_value(void *self, v3_param_id id)
                                                               : atomic_load(&face->shown[control]));
 }
 
-/* While active, the core gets the value by the next block's queue. The core has the values of meters; hosts return them.
- */
+/* While active, the core gets the value by the next block's queue. Hosts also return the meters, which the core has. */
 static v3_result V3_API set_value(void *self, v3_param_id id, double normalised)
 {
     struct vst3 *face = of(self);

@@ -4,9 +4,9 @@
  *
  * All instances of all standards are in one process. They play stereo, with the CPU, by the clock: one standard at a
  * time, for a tenth of SECONDS, then the next; so a change of the processor's clock rate meets all alike. A round is
- * one block of every instance of a standard, one after the other. An impulse before shows that the first instance of each
- * standard plays the mask: their outputs must be the same. Prints the time of a round with its share of the period, the rounds that lasted longer, and
- * p50 and mean beside those of LV2.
+ * one block of every instance of a standard, one after the other. An impulse before shows that the first instance of
+ * each standard plays the mask: their outputs must be the same. Prints the time of a round with its share of the
+ * period, the rounds that lasted longer, and p50 and mean beside those of LV2.
  */
 #include "clap_host.h"
 #include "lv2_host.h"

@@ -41,10 +41,11 @@
  *          BANKED: 64 masks of 512 taps, 2^18 frames: 417 G frames/s, 345 without it
  *          RING on an H100 (copy rate 341 G frames/s): 131 and 111 G frames/s at 48000 and 144000 taps. With the
  *          tables, about 30 bytes a frame pass through L2 (counted). Three kernels with the points in device memory
- *          reached 110 and 94, on an H200 141 and 120: 24 bytes a frame, at 86% of the copy rate. One kernel for a
- *          segment, a cluster of 16 blocks with the outer pass through distributed shared memory, reached 103 and 84 on
- *          the H200: one block a multiprocessor hides nothing of its exchanges, and 7 clusters of 16 leave 20
- *          multiprocessors without work. Other changes, on the H100 (131, 111, 340 and 264 G frames/s at
+ *          reached 110 and 94, on an H200 141 and 120: 24 bytes a frame, at 86% of the copy rate. With a channel of
+ *          2^20 frames there are too few segments for the lags: 31 us at 65536 taps, the three kernels took 25. One
+ *          kernel for a segment, a cluster of 16 blocks with the outer pass through distributed shared memory, reached
+ *          103 and 84 on the H200: one block a multiprocessor hides nothing of its exchanges, and 7 clusters of 16
+ *          leave 20 multiprocessors without work. Other changes, on the H100 (131, 111, 340 and 264 G frames/s at
  *          48000, 144000, 1024 and 4096 taps without them):
  *            RING with M = 2^19   102, 95      RING with lag + 1, lag + 3 at 48000 taps   126, 112
  *            blocks that loop over segments of M = 4096 or 8192, the spectrum in shared memory   257, 233 (ALONE)

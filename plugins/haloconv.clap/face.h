@@ -31,7 +31,7 @@ struct face {
     struct gui *gui;             /* main thread; NULL: no window */
     uint64_t chosen;             /* main thread: number of the request of the window, whose end changes the state */
 
-    /* main thread: the preset or file that was asked for last; preset: number of its request, 0 = it is answered */
+    /* main thread: the last preset or file that was not refused; preset: number of its request, 0 = it is answered */
     uint64_t preset;
     uint32_t preset_kind;
     char preset_location[CORE_PATH_BYTES], preset_key[32];

@@ -84,15 +84,18 @@ static void CLAP_ABI preset_error(const clap_host_t *host, uint32_t kind, const 
 {
     struct clap_session *s = &full_of(host)->session;
     check(role == MAIN, "preset_load.on_error: role %d", role);
+    snprintf(s->last, sizeof s->last, "%s", location ? location : key ? key : "");
     snprintf(s->error, sizeof s->error, "%s", text);
     s->n_errors++;
 }
 
 static void CLAP_ABI preset_loaded(const clap_host_t *host, uint32_t kind, const char *location, const char *key)
 {
+    struct clap_session *s = &full_of(host)->session;
     check(role == MAIN && (kind == MORE_LOCATION_FILE) == (location != NULL),
           "preset_load.loaded: role %d, kind %u, %s", role, kind, location ? location : "no location");
-    full_of(host)->session.n_loaded++;
+    snprintf(s->last, sizeof s->last, "%s", location ? location : key);
+    s->n_loaded++;
 }
 
 static void CLAP_ABI request_flush(const clap_host_t *host)

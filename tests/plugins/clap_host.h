@@ -29,6 +29,7 @@ struct clap_session {
     const struct more_preset_load *presets;
     int n_rescans, n_loaded, n_errors; /* calls of the host's params.rescan, preset_load.loaded and on_error    */
     char error[1024];        /* text of the last on_error                                                        */
+    char last[4096];         /* path or key of the last preset that was loaded or refused                        */
     int n_flush_requests, n_dirty, n_closed; /* calls of params.request_flush, state.mark_dirty, gui.closed      */
     bool was_destroyed;      /* of the last gui.closed                                                           */
     struct clap_sent { uint16_t type; clap_id id; double value; } sent[64]; /* events that came out              */

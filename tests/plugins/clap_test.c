@@ -858,6 +858,7 @@ static void a_preset_that_cannot_be_loaded_is_reported(const char *backend)
     take_close(&t);
 }
 
+/* Each request has one answer, also if another comes before the end of its load. */
 static void a_preset_is_answered_when_its_own_load_ends(const char *backend)
 {
     struct take t = take_open("mono", 8000, 64);
@@ -870,16 +871,25 @@ static void a_preset_is_answered_when_its_own_load_ends(const char *backend)
         check(now_s() < give_up, "the file is not loaded");
         pause_us(200);
     }
-    check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, "cabinet"), "the preset");
+    check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, "cabinet"), "the first preset");
+    check(t.s->n_loaded == 1 && strcmp(t.s->last, other) == 0, "%s has no answer, but %s", other, t.s->last);
+    check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, "spring"), "the second preset");
+    check(t.s->n_errors == 1 && strcmp(t.s->last, "cabinet") == 0, "cabinet has no answer, but %s", t.s->last);
+    check(!t.s->presets->from_location(t.s->plugin, MORE_LOCATION_FILE, "/nonexistent.wav", NULL), "a missing file");
+    check(t.s->n_errors == 2 && strcmp(t.s->last, "/nonexistent.wav") == 0, "the missing file has no answer");
+    const char *long_key = "a key that is longer than any key of a preset";
+    check(!t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, long_key), "%s", long_key);
+    check(t.s->n_errors == 3 && strcmp(t.s->last, long_key) == 0, "the key comes back as %s", t.s->last);
     atomic_store(&t.s->n_logs, 1); /* the load of the file ends, that of the preset does not */
     for (end = now_s() + 0.1; now_s() < end; pause_us(200)) clap_idle(t.s);
+    check(t.s->n_loaded == 1, "the load before is the preset's answer");
     atomic_store(&t.s->n_logs, MAX_LOGS);
-    clap_await_presets(t.s, 1);
-    check(t.s->n_loaded == 1 && t.s->n_errors == 0, "the load before is the preset's answer: %s", t.s->error);
+    clap_await_presets(t.s, 5);
+    check(t.s->n_loaded == 2 && strcmp(t.s->last, "spring") == 0, "the preset is not loaded: %s", t.s->error);
     play_random_blocks(take_play, &t, 4000, 100, 1);
     int from = t.n;
     play_random_blocks(take_play, &t, 4000, 100, 1);
-    check_mix(&t, shipped("cabinet.wav"), wet_only, 0, from);
+    check_mix(&t, shipped("spring.wav"), (struct mix){1, pow(10, -12.0 / 20), 0}, 0, from);
     take_close(&t);
 }
 

@@ -109,7 +109,7 @@ static void clap_open_stereo(const char *mask)
 {
     clap = clap_open("stereo", true);
     clap_ask_mask(mask);
-    clap_activate(clap, LIVE_RATE, BLOCK);
+    clap_activate(clap, LIVE_RATE, OTHER_BLOCK);
 }
 
 static void clap_close_stereo(void)

@@ -25,7 +25,7 @@ struct full {
     uint32_t n_events;
     bool events_sent;
     atomic_bool wants_callback;
-    bool is_trapped, is_offline, has_timer, ends;
+    bool is_active, is_trapped, is_offline, has_timer, ends;
     struct pollfd fds[MAX_FDS];
     int n_fds;
     const char *caught;
@@ -253,6 +253,7 @@ struct clap_session *clap_open(const char *variant, bool has_extensions)
 void clap_close(struct clap_session *s)
 {
     struct full *f = (struct full *)s;
+    if (f->is_active) clap_deactivate(s);
     f->ends = true;
     s->plugin->destroy(s->plugin);
     pthread_mutex_destroy(&f->log_lock);
@@ -263,6 +264,7 @@ void clap_activate(struct clap_session *s, double rate, uint32_t max_frames)
 {
     check(s->plugin->activate(s->plugin, rate, 1, max_frames), "activate(%g, 1, %u) failed: %s", rate, max_frames,
           clap_log(s));
+    ((struct full *)s)->is_active = true;
     role = AUDIO;
     check(s->plugin->start_processing(s->plugin), "start_processing failed");
     role = MAIN;
@@ -275,6 +277,7 @@ void clap_deactivate(struct clap_session *s)
     s->plugin->stop_processing(s->plugin);
     role = MAIN;
     s->plugin->deactivate(s->plugin);
+    ((struct full *)s)->is_active = false;
 }
 
 void clap_set_offline(struct clap_session *s, bool is_offline)

@@ -447,7 +447,7 @@ static void what_is_missing_is_refused(const char *backend)
     }
     check(clap_process_block(s, &(clap_process_t){.audio_inputs = NULL}) != CLAP_PROCESS_ERROR, "a block of 0 frames");
     check(clap_process_block(s, NULL) == CLAP_PROCESS_ERROR, "NULL");
-    clap_close(s); /* active */
+    clap_close(s);
 }
 
 static void calls_in_a_wrong_order_do_nothing(const char *backend)
@@ -467,6 +467,7 @@ static void calls_in_a_wrong_order_do_nothing(const char *backend)
     p->deactivate(p);
     p->on_main_thread(p);
     check(p->activate(p, RATE, 1, 64), "activated again");
+    p->deactivate(p);
     clap_close(s);
 }
 

@@ -62,16 +62,18 @@ static void mark_dirty(const struct face *f)
 static void load(void *data, const char *path)
 {
     struct face *f = data;
-    f->chosen = core_choose_mask(f->core, path);
-    if (!f->is_active) mark_dirty(f);
+    const uint64_t number = core_choose_mask(f->core, path);
+    if (!f->is_active || f->window_request) mark_dirty(f); /* it changes at once, or by a load that may be under way */
+    f->window_request = f->is_active ? number : 0;
 }
 
 void face_answer_window(struct face *f)
 {
     char why[CORE_STATUS_BYTES];
-    if (!f->chosen || core_answer(f->core, f->chosen, why) == CORE_PENDING) return;
-    mark_dirty(f);
-    f->chosen = 0;
+    const enum core_answer result = f->window_request ? core_answer(f->core, f->window_request, why) : CORE_PENDING;
+    if (result == CORE_PENDING) return;
+    f->window_request = 0;
+    if (result == CORE_LOADED) mark_dirty(f);
 }
 
 static void state(void *data, struct window_state *to)

@@ -26,18 +26,18 @@ void face_report(void *data, int level, const char *text)
         fprintf(stderr, "haloconv: %s\n", text);
 }
 
-/* A mask was loaded, or could not be. */
+/* The worker calls it after a load, for a lost GPU, or if it noted a path for the side that does not play. */
 static void changed(void *data)
 {
     struct face *f = data;
-    atomic_store(&f->is_reported, false);
+    atomic_store(&f->has_news, true);
     f->host->request_callback(f->host);
 }
 
 static void CLAP_ABI on_main_thread(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
-    if (atomic_exchange(&f->is_reported, true)) return;
+    if (!atomic_exchange(&f->has_news, false)) return;
     face_answer_preset(f);
 #ifdef HC_WITH_WINDOW
     face_answer_window(f);

@@ -24,7 +24,7 @@ static const char *key_of(const struct face *f)
 /* Reports the end of the request. why: NULL, it was loaded. */
 static void answer(struct face *f, const char *why)
 {
-    f->preset = 0;
+    f->preset_request = 0;
     if (!f->presets) return;
     if (why)
         f->presets->on_error(f->host, f->preset_kind, location_of(f), key_of(f), 0, why);
@@ -37,7 +37,7 @@ static const char replaced[] = "another mask was asked for meanwhile";
 void face_answer_preset(struct face *f)
 {
     char why[CORE_STATUS_BYTES];
-    enum core_answer result = f->preset ? core_answer(f->core, f->preset, why) : CORE_PENDING;
+    enum core_answer result = f->preset_request ? core_answer(f->core, f->preset_request, why) : CORE_PENDING;
     if (result == CORE_PENDING) return;
     answer(f, result == CORE_LOADED ? NULL : result == CORE_FAILED ? why : replaced);
 }
@@ -70,11 +70,11 @@ static bool CLAP_ABI from_location(const clap_plugin_t *plugin, uint32_t kind, c
         return false;
     }
     face_answer_preset(f);
-    if (f->preset) answer(f, replaced);
+    if (f->preset_request) answer(f, replaced);
     f->preset_kind = kind;
     snprintf(f->preset_location, sizeof f->preset_location, "%s", location ? location : "");
     snprintf(f->preset_key, sizeof f->preset_key, "%s", key ? key : "");
-    f->preset = preset ? core_load_preset(f->core, preset) : core_choose_mask(f->core, location);
+    f->preset_request = preset ? core_load_preset(f->core, preset) : core_choose_mask(f->core, location);
     if (preset && f->params) f->params->rescan(f->host, CLAP_PARAM_RESCAN_VALUES);
     return true;
 }

@@ -26,13 +26,13 @@ struct face {
     bool is_active;              /* main thread; others read it between activate and deactivate */
     uint32_t reported_tail;      /* audio */
     float (*pieces)[PIECE];      /* [n_in + n_out]; audio */
-    atomic_bool is_reported;     /* on_main_thread is called; it reads the status */
+    atomic_bool has_news;        /* set by the worker, cleared by on_main_thread */
     atomic_uint gestures[N_CONTROLS]; /* enum gesture: what the window did, and the host does not know yet */
     struct gui *gui;             /* main thread; NULL: no window */
-    uint64_t chosen;             /* main thread: number of the request of the window, whose end changes the state */
+    uint64_t window_request;     /* main thread: number of the window's request, whose end changes the state; 0: none */
 
-    /* main thread: the last preset or file that was not refused; preset: number of its request, 0 = it is answered */
-    uint64_t preset;
+    /* main thread: the last preset or file that was not refused; preset_request: its number, 0: it is answered */
+    uint64_t preset_request;
     uint32_t preset_kind;
     char preset_location[CORE_PATH_BYTES], preset_key[32];
 };

@@ -167,12 +167,34 @@ static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *b
         until(h, is_active ? play(h) : clap_idle(h->s), h->s->n_dirty > 0, "the host does not hear of a new state");
         check(clap_save(h->s, text, 4096) && strstr(text, "shipped plate.wav\n") && strstr(text, "\nwet -12\n"),
               "active %d: the state is\n%s", is_active, text);
-        if (!is_active) clap_flush(h->s);
+        if (!is_active) {
+            clap_flush(h->s);
+            clap_activate(h->s, RATE, BLOCK);
+            settle(h);
+            check(h->s->n_dirty == 1, "the state is dirty %d times", h->s->n_dirty);
+        }
         check(h->s->n_sent == 9, "a preset of three controls sends %d events", h->s->n_sent);
         check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, DRY, 0);
         check_sent(h, 4, CLAP_EVENT_PARAM_VALUE, WET, -12);
         close_gui(h);
     }
+}
+
+static void only_a_mask_that_is_loaded_makes_the_state_dirty(const char *backend)
+{
+    check(clap_library()->init("/nonexistent/haloconv.clap"), "init"); /* the masks that ship are missing */
+    struct shown *h = open_gui("stereo");
+    check(clap_library()->init(clap_file()), "init");
+    clap_activate(h->s, RATE, BLOCK);
+    settle(h); /* the list is there */
+    gui_click(&h->f, gui_row(&h->f, 3), 1, 2);
+    bool has_failed = false;
+    until(h, (play(h), has_failed |= strstr(clap_log(h->s), "error: /nonexistent/plate.wav") != NULL), has_failed,
+          "the log has no error");
+    settle(h);
+    play(h);
+    check(h->s->n_dirty == 0, "a load that failed makes the state dirty");
+    close_gui(h);
 }
 
 static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
@@ -534,6 +556,7 @@ int main(void)
         TEST(destroyed_during_a_drag_it_asks_for_no_flush, 0),
         TEST(a_full_list_of_events_gets_the_rest_later, 0),
         TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
+        TEST(only_a_mask_that_is_loaded_makes_the_state_dirty, 0),
         TEST(the_buttons_choose_the_side_that_is_loaded, 0),
         TEST(opened_and_closed_20_times_it_leaves_nothing, 0),
         TEST(sizes_are_those_of_the_window, 0),

@@ -44,8 +44,7 @@ static void begin(void *data, int control)
 
 static void set(void *data, int control, double value)
 {
-    core_set(((struct face *)data)->core, control, value);
-    face_gesture(data, control, GESTURE_VALUE);
+    face_set_from_window(data, control, value);
 }
 
 static void end(void *data, int control)
@@ -268,6 +267,8 @@ static bool CLAP_ABI adjust_size(const clap_plugin_t *plugin, uint32_t *width, u
     window_smallest_size(&gui->content.model, gui->scale, &min_width, &min_height);
     if (*width < (uint32_t)min_width) *width = (uint32_t)min_width;
     if (*height < (uint32_t)min_height) *height = (uint32_t)min_height;
+    if (*width > INT16_MAX) *width = INT16_MAX;
+    if (*height > INT16_MAX) *height = INT16_MAX;
     return true;
 }
 
@@ -291,8 +292,9 @@ static bool CLAP_ABI set_parent(const clap_plugin_t *plugin, const clap_window_t
 static bool CLAP_ABI set_transient(const clap_plugin_t *plugin, const clap_window_t *window)
 {
     struct gui *gui = face_of(plugin)->gui;
-    if (!gui || gui->window || !gui->is_floating || !window) return false; /* it holds from the first show on */
+    if (!gui || !gui->is_floating || !window) return false;
     gui->transient = window->x11;
+    if (gui->window) window_set_transient(gui->window, gui->transient);
     return true;
 }
 

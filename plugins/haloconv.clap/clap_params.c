@@ -98,6 +98,19 @@ void face_gesture(struct face *f, int control, enum gesture gesture)
     if (f->params && f->params->request_flush) f->params->request_flush(f->host);
 }
 
+void face_set_from_window(struct face *f, int control, double value)
+{
+    core_set(f->core, control, value);
+    atomic_store(&f->window_values[control], control_limit(control, value));
+    face_gesture(f, control, GESTURE_VALUE);
+}
+
+void face_rescan(struct face *f)
+{
+    for (int c = 0; c < N_CONTROLS; c++) atomic_store(&f->window_values[c], core_get(f->core, c));
+    if (f->params) f->params->rescan(f->host, CLAP_PARAM_RESCAN_VALUES);
+}
+
 static bool send_gesture(const clap_output_events_t *out, int control, uint16_t type)
 {
     clap_event_param_gesture_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, type, 0},
@@ -105,20 +118,23 @@ static bool send_gesture(const clap_output_events_t *out, int control, uint16_t 
     return out->try_push(out, &e.header);
 }
 
-static bool send_value(const struct face *f, const clap_output_events_t *out, int control)
+/* The host's automation may have set another value since: the last one that the host gets holds. */
+static bool send_value(struct face *f, const clap_output_events_t *out, int control)
 {
+    const double value = (double)atomic_load(&f->window_values[control]);
+    core_set(f->core, control, value);
     clap_event_param_value_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, CLAP_EVENT_PARAM_VALUE, 0},
                                   .param_id = control_id(control),
                                   .note_id = -1,
                                   .port_index = -1,
                                   .channel = -1,
                                   .key = -1,
-                                  .value = from_clap(control, (double)core_get(f->core, control))};
+                                  .value = from_clap(control, value)};
     return out->try_push(out, &e.header);
 }
 
 /* Returns the gestures that a full list does not get. */
-static unsigned send(const struct face *f, const clap_output_events_t *out, int control, unsigned gestures)
+static unsigned send(struct face *f, const clap_output_events_t *out, int control, unsigned gestures)
 {
     if (gestures & GESTURE_BEGIN && !send_gesture(out, control, CLAP_EVENT_PARAM_GESTURE_BEGIN)) return gestures;
     gestures &= ~(unsigned)GESTURE_BEGIN;

@@ -75,7 +75,7 @@ static bool CLAP_ABI from_location(const clap_plugin_t *plugin, uint32_t kind, c
     snprintf(f->preset_location, sizeof f->preset_location, "%s", location ? location : "");
     snprintf(f->preset_key, sizeof f->preset_key, "%s", key ? key : "");
     f->preset_request = preset ? core_load_preset(f->core, preset) : core_choose_mask(f->core, location);
-    if (preset && f->params) f->params->rescan(f->host, CLAP_PARAM_RESCAN_VALUES);
+    if (preset) face_rescan(f);
     return true;
 }
 

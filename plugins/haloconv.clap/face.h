@@ -28,6 +28,7 @@ struct face {
     float (*pieces)[PIECE];      /* [n_in + n_out]; audio */
     atomic_bool has_news;        /* set by the worker, cleared by on_main_thread */
     atomic_uint gestures[N_CONTROLS]; /* enum gesture: what the window did, and the host does not know yet */
+    _Atomic float window_values[N_CONTROLS]; /* for GESTURE_VALUE: the last value that the window set */
     struct gui *gui;             /* main thread; NULL: no window */
     uint64_t window_request;     /* main thread: number of the window's request, whose end changes the state; 0: none */
 
@@ -48,9 +49,11 @@ static inline struct face *face_of(const clap_plugin_t *plugin)
 /* clap_params.c */
 extern const clap_plugin_params_t face_params;
 void face_apply_event(struct face *face, const clap_event_header_t *event); /* audio, or main while inactive */
+void face_rescan(struct face *face); /* main thread: a state or preset has set the controls; the window's values are old */
 
 enum gesture { GESTURE_BEGIN = 1, GESTURE_VALUE = 2, GESTURE_END = 4 };
 void face_gesture(struct face *face, int control, enum gesture gesture); /* main thread: for the next block or flush */
+void face_set_from_window(struct face *face, int control, double value); /* main thread */
 void face_send_gestures(struct face *face, const clap_output_events_t *out); /* as face_apply_event; NULL: no list */
 
 /* clap_process.c: audio */

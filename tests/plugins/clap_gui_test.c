@@ -120,6 +120,14 @@ static void an_inactive_plugin_sends_in_order_when_it_is_flushed(const char *bac
     until(h, (void)0, value_of(h, ENABLED) > 0.5, "a click on the switch does not bypass");
     clap_flush(h->s);
     check_sent(h, 4, CLAP_EVENT_PARAM_VALUE, ENABLED, 1);
+    char state[32768];
+    const double saved = value_of(h, WET);
+    check(clap_save(h->s, state, 4096), "save");
+    gui_click(&h->f, gui_part(&h->f, WET), 5, 1);
+    until(h, (void)0, value_of(h, WET) < saved - 0.4, "a notch sets %g dB", value_of(h, WET));
+    check(clap_load(h->s, state, strlen(state), 4096), "load");
+    clap_flush(h->s);
+    check(fabs(value_of(h, WET) - saved) < 1e-6, "the state's %g dB became %g", saved, value_of(h, WET));
     close_gui(h);
 }
 
@@ -153,6 +161,15 @@ static void a_full_list_of_events_gets_the_rest_later(const char *backend)
     check(h->s->n_sent == 3, "the list gets %d events later", h->s->n_sent - 1);
     check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, GAIN, value_of(h, GAIN));
     check_sent(h, 2, CLAP_EVENT_PARAM_GESTURE_END, GAIN, 0);
+    gui_press(&h->f, 4, true), gui_press(&h->f, 4, false);
+    settle(h);
+    const double set = value_of(h, GAIN);
+    h->s->n_refused = 1;
+    clap_set(h->s, GAIN, -20, 0); /* the host's automation, before the host knows of the notch */
+    clap_flush(h->s);
+    clap_flush(h->s);
+    check_sent(h, 4, CLAP_EVENT_PARAM_VALUE, GAIN, set);
+    check(fabs(value_of(h, GAIN) - set) < 1e-6, "the user's %g dB became %g", set, value_of(h, GAIN));
     close_gui(h);
 }
 
@@ -252,6 +269,9 @@ static void sizes_are_those_of_the_window(const char *backend)
     check(width > 300 && height > 200, "the least size is %u x %u", width, height);
     check(h->gui->set_size(h->s->plugin, width + 5, height), "set_size");
     check(!h->gui->set_size(h->s->plugin, 0, height), "a window without a width");
+    uint32_t large[] = {1 << 20, 1 << 20};
+    check(h->gui->adjust_size(h->s->plugin, &large[0], &large[1]) && large[0] == INT16_MAX && large[1] == INT16_MAX,
+          "%u x %u is not adjusted", large[0], large[1]);
     Window root, parent, *children = NULL;
     unsigned n = 0;
     XWindowAttributes is;
@@ -327,6 +347,11 @@ static void a_floating_window_has_a_title_and_an_owner_and_comes_again(const cha
         h->gui->suggest_title(plugin, "Track 2");
         settle(h);
         check(window_named(h->f.display, "Track 2") == window, "the title stays");
+        const clap_window_t root = {CLAP_WINDOW_API_X11, {.x11 = DefaultRootWindow(h->f.display)}};
+        check(h->gui->set_transient(plugin, &root), "set_transient of a window that is visible");
+        settle(h);
+        check(XGetTransientForHint(h->f.display, window, &owner) && owner == root.x11, "owner %lx", owner);
+        check(h->gui->set_transient(plugin, &frame), "set_transient");
         h->gui->suggest_title(plugin, "Track 1");
         XEvent close = {.xclient = {.type = ClientMessage,
                                     .window = window,

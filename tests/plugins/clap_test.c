@@ -484,6 +484,12 @@ static void calls_on_a_wrong_thread_are_refused(const char *backend)
     clap_be_another_thread(false);
     check(strstr(clap_log(s), "outside of its main thread"), "the log has no warning");
     check(clap_save(s, after, STATE_BYTES) && strcmp(before, after) == 0, "the state is another: %s", after);
+    check(s->plugin->activate(s->plugin, RATE, 1, 64), "activate");
+    clap_be_another_thread(true);
+    s->plugin->deactivate(s->plugin);
+    clap_be_another_thread(false);
+    check(strstr(clap_log(s), "deactivate outside of its main thread"), "the log has no warning");
+    check(!s->plugin->start_processing(s->plugin), "deactivate is not obeyed");
     clap_close(s);
 }
 

@@ -36,7 +36,7 @@ struct clap_session {
     int n_sent, n_refused;   /* events so far; how many of the next ones find a full list                        */
     int n_on_fd;             /* calls of the plugin's on_fd                                                      */
     bool has_fds, lacks_timer; /* before the window: the host has posix-fd-support; it has no timer-support      */
-    atomic_int n_logs;       /* how many calls of the host's log return before it is raised; at first all        */
+    atomic_int n_logs_allowed; /* calls of the host's log that return; the next one waits until a test raises this */
 };
 
 /* $CLAP_PLUGIN in $BUILD, "haloconv.clap" unless it is set before the first call. Ends the test on failure. */

@@ -311,7 +311,7 @@ static void reset_forgets_while_a_mask_is_loaded(const char *backend)
     clap_set_offline(t.s, false);
     clap_caught(t.s); /* from now on blocks and resets are trapped */
     clap_log(t.s);
-    atomic_store(&t.s->n_logs, 0);
+    atomic_store(&t.s->n_logs_allowed, 0);
     check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_FILE, shipped("hall.wav"), NULL), "hall.wav");
     while (!strstr(clap_log(t.s), "left channel")) {
         check(now_s() < give_up, "the file is not loaded");
@@ -325,7 +325,7 @@ static void reset_forgets_while_a_mask_is_loaded(const char *backend)
     }
     int from = t.n;
     clap_reset(t.s); /* the engine that is made before the next block has the earlier input */
-    atomic_store(&t.s->n_logs, MAX_LOGS);
+    atomic_store(&t.s->n_logs_allowed, MAX_LOGS);
     clap_await_presets(t.s, 1);
     play_random_blocks(take_play, &t, 3000, 300, 2);
     const char *caught = clap_caught(t.s);
@@ -872,7 +872,7 @@ static void a_preset_is_answered_when_its_own_load_ends(const char *backend)
     const char *other = text_file("other.txt", "1\n0.5\n");
     double give_up = now_s() + 60, end;
     clap_log(t.s);
-    atomic_store(&t.s->n_logs, 0);
+    atomic_store(&t.s->n_logs_allowed, 0);
     check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_FILE, other, NULL), "%s", other);
     while (!strstr(clap_log(t.s), "other.txt")) {
         check(now_s() < give_up, "the file is not loaded");
@@ -887,10 +887,10 @@ static void a_preset_is_answered_when_its_own_load_ends(const char *backend)
     const char *long_key = "a key that is longer than any key of a preset";
     check(!t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, long_key), "%s", long_key);
     check(t.s->n_errors == 3 && strcmp(t.s->last, long_key) == 0, "the key comes back as %s", t.s->last);
-    atomic_store(&t.s->n_logs, 1); /* the load of the file ends, that of the preset does not */
+    atomic_store(&t.s->n_logs_allowed, 1); /* the load of the file ends, that of the preset does not */
     for (end = now_s() + 0.1; now_s() < end; pause_us(200)) clap_idle(t.s);
     check(t.s->n_loaded == 1, "the load before is the preset's answer");
-    atomic_store(&t.s->n_logs, MAX_LOGS);
+    atomic_store(&t.s->n_logs_allowed, MAX_LOGS);
     clap_await_presets(t.s, 5);
     check(t.s->n_loaded == 2 && strcmp(t.s->last, "spring") == 0, "the preset is not loaded: %s", t.s->error);
     play_random_blocks(take_play, &t, 4000, 100, 1);

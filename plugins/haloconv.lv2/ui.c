@@ -66,7 +66,9 @@ static void port_event(LV2UI_Handle handle, uint32_t port, uint32_t size, uint32
     if (format == 0 && size == sizeof(float) && i < N_CONTROLS + 2 &&
         variant_port_control(ui->variant, (int)i) < N_CONTROLS)
         ui->values[variant_port_control(ui->variant, (int)i)] = *(const float *)data;
-    if (format != ui->uris.event_transfer || port != messages_in(ui) + 1 || size < sizeof(LV2_Atom)) return;
+    if (format != ui->uris.event_transfer || port != messages_in(ui) + 1 || size < sizeof(LV2_Atom) ||
+        ((const LV2_Atom *)data)->size > size - sizeof(LV2_Atom))
+        return;
     LV2_URID property = patch_property(&ui->uris, data, &text, &length);
     for (int side = 0; side < N_SIDES; side++)
         if (property == ui->uris.masks[side]) copy(ui->masks[side], sizeof ui->masks[side], text, length);

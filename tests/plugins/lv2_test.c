@@ -418,13 +418,18 @@ static void work_that_was_dropped_at_deactivate_is_done_later(const char *backen
 
 static void a_host_without_a_worker_gets_the_mask(const char *backend)
 {
-    struct instance t = instance_open("stereo", RATE, 6000, 0, WORKER_NONE, "-");
+    struct instance t = instance_open("stereo", RATE, 6100, 0, WORKER_NONE, "-");
     *host_control(t.host, BACKEND) = BACKEND_GPU;
     host_send_mask(t.host, shipped("plate.wav"), 0);
     host_send_get(t.host);
     instance_run_random(&t, 6000, 300, 9);
     check_mix(&t, shipped("hall.wav"), wet_only, 0, 0, t.n);
     check(strcmp(host_told(t.host), shipped("hall.wav")) == 0, "told of another mask than plays");
+    const char *status = host_status(t.host);
+    check(strstr(status, "no worker"), "the status is %s", status);
+    host_send_get(t.host);
+    instance_run(&t, 64);
+    check(strcmp(host_status(t.host), "ok") == 0, "the refusal stays");
     instance_close(&t);
 }
 
@@ -435,10 +440,27 @@ static void junk_is_left_alone(const char *backend)
         host_send_junk(t.host, i);
         instance_run(&t, 64);
     }
-    host_send_get(t.host);
-    instance_run(&t, 0); /* asked in an empty block: told in the next */
-    instance_run(&t, 64);
     check_mix(&t, shipped("hall.wav"), wet_only, 0, 0, t.n);
+    instance_close(&t);
+}
+
+static void messages_of_an_empty_block_are_answered_in_the_next(const char *backend)
+{
+    const char *mask = mask_file("empty.wav", 2, 500, RATE, 12);
+    struct instance t = instance_open("stereo", RATE, 6000, 64, WORKER_AT_ONCE, "-");
+    instance_run(&t, 0);
+    check(!host_told(t.host)[0], "a message in an empty block");
+    instance_run(&t, 64);
+    check(strcmp(host_told(t.host), shipped("hall.wav")) == 0 && strcmp(host_status(t.host), "ok") == 0,
+          "the mask of activate() is not told");
+    host_send_get(t.host);
+    instance_run(&t, 0);
+    instance_run(&t, 64);
+    check(strcmp(host_told(t.host), shipped("hall.wav")) == 0, "patch:Get has no answer");
+    host_send_mask(t.host, mask, 0);
+    instance_run(&t, 0);
+    instance_run(&t, 64);
+    check(strcmp(host_told(t.host), mask) == 0, "patch:Set has no answer");
     instance_close(&t);
 }
 
@@ -495,7 +517,7 @@ static void both_sides_are_in_the_state(const char *backend)
     struct host_state second = {0}, state = {.second = &second};
     struct instance t = instance_open("stereo", RATE, 16000, 64, WORKER_AT_ONCE, "-");
     instance_run(&t, 64);
-    check(host_save(t.host, &state, false) == 0 && second.size == 0, "a state with an empty side has two masks");
+    check(host_save(t.host, &state, false) == 0 && second.size == 1, "an empty side has %zu bytes", second.size);
     host_send_side(t.host, SIDE_B, mask, 0);
     instance_run(&t, 64);
     instance_run(&t, 64);
@@ -524,6 +546,35 @@ static void both_sides_are_in_the_state(const char *backend)
         check_mix(&t, shipped("hall.wav"), wet_only, 0, from, t.n);
         instance_close(&t);
     }
+}
+
+static void a_preset_changes_side_a_and_a_session_both(const char *backend)
+{
+    const char *a = mask_file("a.wav", 2, 500, RATE, 1), *b = mask_file("b.wav", 2, 700, RATE, 2);
+    static struct host_state second, state = {.second = &second}, preset, session;
+    struct instance t = instance_open("stereo", RATE, 6000, 64, WORKER_AT_ONCE, "-");
+    check(host_save(t.host, &session, true) == 0, "save failed");
+    host_send_mask(t.host, a, 0);
+    instance_run(&t, 64);
+    check(host_save(t.host, &preset, true) == 0, "save failed"); /* of A only */
+    check(host_restore(t.host, &session, true, true) == 0, "restore failed");
+    host_send_side(t.host, SIDE_B, b, 0);
+    instance_run(&t, 64);
+    check(host_restore(t.host, &preset, true, true) == 0, "restore failed");
+    instance_run(&t, 64);
+    check(host_save(t.host, &state, false) == 0 && strcmp(state.value, a) == 0 && strcmp(second.value, b) == 0,
+          "after a preset, A is %s, B is %s", state.value, second.value);
+    instance_close(&t);
+    t = instance_open("stereo", RATE, 6000, 64, WORKER_AT_ONCE, "-");
+    static struct host_state none, whole = {.second = &none};
+    check(host_save(t.host, &whole, true) == 0, "save failed"); /* side B is empty */
+    host_send_side(t.host, SIDE_B, b, 0);
+    instance_run(&t, 64);
+    check(host_restore(t.host, &whole, true, true) == 0, "restore failed");
+    instance_run(&t, 64);
+    check(host_save(t.host, &state, false) == 0 && second.size == 1, "B of a session that has none is %s",
+          second.value);
+    instance_close(&t);
 }
 
 /* The output is the input, from frame `first` on. */
@@ -721,8 +772,10 @@ int main(void)
         TEST(work_that_was_dropped_at_deactivate_is_done_later, false),
         TEST(a_host_without_a_worker_gets_the_mask, false),
         TEST(junk_is_left_alone, false),
+        TEST(messages_of_an_empty_block_are_answered_in_the_next, false),
         TEST(state_comes_back, ONCE_A_DEVICE),
         TEST(both_sides_are_in_the_state, false),
+        TEST(a_preset_changes_side_a_and_a_session_both, false),
         TEST(a_lost_file_stays_in_the_state, false),
         TEST(a_lost_mask_passes_dry_sound_and_says_so, false),
         TEST(run_allocates_nothing_and_takes_no_lock, false),

@@ -1,5 +1,5 @@
-/* The plugin core without a standard: two masks of a session, A and B, Trim, loads, events and meters. The test is the
- * audio thread and the worker in turn: core_work runs only where the test calls it, except with the core's own loader. */
+/* The plugin core without a standard: loads, events, meters, two masks of a session, A and B, and Trim. The test is the
+ * audio thread and the worker in turn: except with CORE_LOADER, core_work runs only where the test calls it. */
 #include "check.h"
 #include "dsp/live/loudness.h"
 #include "haloconv_live.h"

@@ -1,16 +1,10 @@
-/* clap_params - the controls as CLAP's parameters. Their ids are control_id. "Enabled" is there the bypass, which hosts
- * know: its value is 1 while the control is 0.
+/* clap_params - the controls as CLAP's parameters. Their ids are control_id. "Enabled" is there the bypass
+ * (control_swap_bypass).
  */
 #include "face.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* The bypass has the control's text of the other value: "On" is a bypass. */
-static double from_clap(int control, double value)
-{
-    return control == ENABLED ? 1 - value : value;
-}
 
 static int find(const struct face *face, clap_id id)
 {
@@ -42,7 +36,7 @@ static bool CLAP_ABI get_info(const clap_plugin_t *plugin, uint32_t index, clap_
     snprintf(info->name, sizeof info->name, "%s", control == ENABLED ? "Bypass" : c->name);
     info->min_value = (double)c->min;
     info->max_value = (double)c->max;
-    info->default_value = from_clap(control, (double)c->initial);
+    info->default_value = control_swap_bypass(control, (double)c->initial);
     return true;
 }
 
@@ -50,7 +44,7 @@ static bool CLAP_ABI get_value(const clap_plugin_t *plugin, clap_id id, double *
 {
     int control = find(face_of(plugin), id);
     if (control == N_CONTROLS) return false;
-    *value = from_clap(control, (double)core_get(face_of(plugin)->core, control));
+    *value = control_swap_bypass(control, (double)core_get(face_of(plugin)->core, control));
     return true;
 }
 
@@ -58,7 +52,7 @@ static bool CLAP_ABI value_to_text(const clap_plugin_t *plugin, clap_id id, doub
 {
     int control = find(face_of(plugin), id);
     if (control == N_CONTROLS || cap == 0) return false;
-    control_text(control, value, text, cap);
+    control_text(control, value, text, cap); /* "On" is a bypass */
     return true;
 }
 
@@ -74,7 +68,7 @@ void face_apply_event(struct face *face, const clap_event_header_t *event)
     if (event->type == CLAP_EVENT_PARAM_VALUE && event->size >= sizeof(clap_event_param_value_t)) {
         const clap_event_param_value_t *e = (const clap_event_param_value_t *)(const void *)event;
         int control = find(face, e->param_id);
-        if (control < N_CONTROLS) core_set(face->core, control, from_clap(control, e->value));
+        if (control < N_CONTROLS) core_set(face->core, control, control_swap_bypass(control, e->value));
     } else if (event->type == CLAP_EVENT_PARAM_MOD && event->size >= sizeof(clap_event_param_mod_t)) {
         const clap_event_param_mod_t *e = (const clap_event_param_mod_t *)(const void *)event;
         int control = find(face, e->param_id);
@@ -129,7 +123,7 @@ static bool send_value(struct face *f, const clap_output_events_t *out, int cont
                                   .port_index = -1,
                                   .channel = -1,
                                   .key = -1,
-                                  .value = from_clap(control, value)};
+                                  .value = control_swap_bypass(control, value)};
     return out->try_push(out, &e.header);
 }
 

@@ -109,7 +109,7 @@ static bool CLAP_ABI get_metadata(const struct more_provider *provider, uint32_t
         for (int v = 0; v < N_VARIANTS; v++) {
             char id[64];
             if (!preset_fits(s, &variants[v])) continue;
-            snprintf(id, sizeof id, "haloconv.%s", variants[v].symbol);
+            snprintf(id, sizeof id, PLUGIN_ID "%s", variants[v].symbol);
             to->add_plugin_id(to, &(struct more_plugin_id){"clap", id});
         }
         to->set_flags(to, MORE_IS_FACTORY_CONTENT);

@@ -11,6 +11,8 @@
 #include <clap/ext/timer-support.h>
 #include <stdatomic.h>
 
+#define PLUGIN_ID "haloconv." /* followed by the variant's symbol */
+
 enum { PIECE = 256 }; /* frames that are converted from and to 64 bits at once */
 
 struct face {
@@ -49,7 +51,7 @@ static inline struct face *face_of(const clap_plugin_t *plugin)
 /* clap_params.c */
 extern const clap_plugin_params_t face_params;
 void face_apply_event(struct face *face, const clap_event_header_t *event); /* audio, or main while inactive */
-void face_rescan(struct face *face); /* main thread: a state or preset has set the controls; the window's values are old */
+void face_rescan(struct face *face); /* main thread: a state or preset has set the controls, maybe after the window */
 
 enum gesture { GESTURE_BEGIN = 1, GESTURE_VALUE = 2, GESTURE_END = 4 };
 void face_gesture(struct face *face, int control, enum gesture gesture); /* main thread: for the next block or flush */

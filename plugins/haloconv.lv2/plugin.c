@@ -260,14 +260,10 @@ static void cleanup(LV2_Handle handle)
 
 static struct core *make_core(struct plugin *p, const char *bundle)
 {
-    size_t length = strlen(bundle);
-    char *folder = malloc(length + 2);
-    if (!folder) return NULL;
-    snprintf(folder, length + 2, "%s%s", bundle, length && bundle[length - 1] == '/' ? "" : "/");
-    struct core *core = core_new(p->variant, folder,
-                                 &(struct core_host){p, p->schedule ? CORE_HOST_WORKER : CORE_NO_WORKER, report, NULL});
-    free(folder);
-    return core;
+    char folder[CORE_PATH_BYTES];
+    bundle_folder(bundle, folder);
+    return core_new(p->variant, folder,
+                    &(struct core_host){p, p->schedule ? CORE_HOST_WORKER : CORE_NO_WORKER, report, NULL});
 }
 
 static const LV2_Descriptor descriptors[N_VARIANTS];

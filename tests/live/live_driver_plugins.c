@@ -127,7 +127,7 @@ static void clap_set_control(enum control control, double value)
     if (control == FREEWHEEL)
         clap_set_offline(clap, value > 0);
     else
-        clap_set(clap, control, control == ENABLED ? 1 - value : value, 0); /* the bypass */
+        clap_set(clap, control, control_swap_bypass(control, value), 0);
 }
 
 static void clap_reset_stereo(void)
@@ -209,7 +209,7 @@ static void vst3_set(enum control control, double value)
     if (control == FREEWHEEL)
         vst3->setup.process_mode = value > 0 ? V3_OFFLINE : V3_REALTIME;
     else
-        vst3_point(vst3, control, control == ENABLED ? 1 - value : value, 0); /* the bypass */
+        vst3_point(vst3, control, control_swap_bypass(control, value), 0);
 }
 
 static void vst3_reset(void)

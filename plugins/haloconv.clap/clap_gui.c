@@ -143,9 +143,16 @@ static bool open_window(struct face *f, uintptr_t parent)
     return true;
 }
 
+/* The user may have resized a floating window, which opens again in its last size. */
+static void read_size(struct gui *gui)
+{
+    if (gui->window && gui->is_floating) window_size(gui->window, &gui->width, &gui->height);
+}
+
 static void close_window(const struct face *f)
 {
     struct gui *gui = f->gui;
+    read_size(gui);
     if (gui->connection >= 0) gui->fds->unregister_fd(f->host, gui->connection);
     gui->connection = -1;
     set_ticks(gui, false);
@@ -239,8 +246,9 @@ static bool CLAP_ABI set_scale(const clap_plugin_t *plugin, double scale)
 
 static bool CLAP_ABI get_size(const clap_plugin_t *plugin, uint32_t *width, uint32_t *height)
 {
-    const struct gui *gui = face_of(plugin)->gui;
+    struct gui *gui = face_of(plugin)->gui;
     if (!gui) return false;
+    read_size(gui);
     *width = (uint32_t)gui->width;
     *height = (uint32_t)gui->height;
     return true;

@@ -352,6 +352,11 @@ static void a_floating_window_has_a_title_and_an_owner_and_comes_again(const cha
         check(XGetTransientForHint(h->f.display, window, &owner) && owner == root.x11, "owner %lx", owner);
         check(h->gui->set_transient(plugin, &frame), "set_transient");
         h->gui->suggest_title(plugin, "Track 1");
+        XWindowAttributes is;
+        XGetWindowAttributes(h->f.display, window, &is);
+        check(i == 0 || (is.width == 1001 && is.height == 701), "it comes again with %d x %d", is.width, is.height);
+        XResizeWindow(h->f.display, window, 1001, 701); /* the user */
+        settle(h);
         XEvent close = {.xclient = {.type = ClientMessage,
                                     .window = window,
                                     .message_type = XInternAtom(h->f.display, "WM_PROTOCOLS", False),

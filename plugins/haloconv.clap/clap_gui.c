@@ -152,10 +152,10 @@ static void read_size(struct gui *gui)
 static void close_window(const struct face *f)
 {
     struct gui *gui = f->gui;
-    read_size(gui);
-    if (gui->connection >= 0) gui->fds->unregister_fd(f->host, gui->connection);
+    if (gui->fds && gui->connection >= 0) gui->fds->unregister_fd(f->host, gui->connection);
     gui->connection = -1;
     set_ticks(gui, false);
+    read_size(gui);
     window_close(gui->window);
     gui->window = NULL;
 }

@@ -61,7 +61,8 @@ static struct message message_read(const struct uris *uris, const LV2_Atom *atom
         if (p->key == uris->patch_property) m.parameter = urid_of(uris, &p->value);
         if (p->key == uris->patch_value) m.value = &p->value;
     }
-    return plugin && plugin != uris->plugin ? (struct message){0} : m;
+    if (plugin && plugin != uris->plugin) m.otype = 0;
+    return m;
 }
 
 /* Returns the text of the value, without a final 0; NULL: the value is not a text. */

@@ -1,7 +1,6 @@
 #include "x_server.h"
 
 #include <cairo.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <fontconfig/fontconfig.h>
 #include <signal.h>
@@ -73,16 +72,4 @@ Window host_window(Display *display, int width, int height)
     XMapWindow(display, window);
     XSync(display, False);
     return window;
-}
-
-int count_own(const char *folder)
-{
-    char path[64];
-    int n = 0;
-    (void)snprintf(path, sizeof path, "/proc/self/%s", folder);
-    DIR *dir = opendir(path);
-    check(dir, "%s", path);
-    while (readdir(dir)) n++;
-    closedir(dir);
-    return n;
 }

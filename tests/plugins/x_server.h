@@ -17,7 +17,4 @@ int server_check_main(const char *name, const struct test *tests, int n, void (*
 /* A window of the host, which is there and visible; it ends with the display. */
 Window host_window(Display *display, int width, int height);
 
-/* Entries of a folder in /proc/self: "fd", "task". */
-int count_own(const char *folder);
-
 #endif

@@ -1,6 +1,7 @@
 #include "check.h"
 #include "haloconv.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -205,6 +206,18 @@ static void run_on_device(const char *program, const struct test *test, const ch
     } else {
         printf("skip %s %s/%s: %s\n", backend, program, test->name, why);
     }
+}
+
+int count_own(const char *folder)
+{
+    char path[64];
+    int n = 0;
+    (void)snprintf(path, sizeof path, "/proc/self/%s", folder);
+    DIR *dir = opendir(path);
+    check(dir, "%s", path);
+    while (readdir(dir)) n++;
+    closedir(dir);
+    return n;
 }
 
 int check_main(const char *program, const struct test *tests, int n)

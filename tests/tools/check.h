@@ -59,5 +59,6 @@ float *noise(struct random *random, int n);               /* [n], the caller fre
 void *must_alloc(size_t n, size_t size); /* calloc, or the test program ends                                    */
 double now_s(void);                      /* CLOCK_MONOTONIC                                                     */
 void pause_us(long us);                  /* sleeps, if no signal comes                                          */
+int count_own(const char *folder);       /* entries of a folder in /proc/self: "fd", "task"                     */
 
 #endif

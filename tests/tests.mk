@@ -253,6 +253,7 @@ $(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
 $(BUILD)/tests/fuzz_plugin_state $(BUILD)/tests/plugin_core_test: $(CORE_OBJS)
+$(BUILD)/tests/plugin_core_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,hc_live_work hc_live_process_changes)
 $(BUILD)/tests/ladder_test: $(if $(HAVE_CUDA),$(call ladder_objs,$(BUILD),$(RUNGS)))
 $(BUILD)/tests/transform_test: $(CUDA_OBJS)
 $(patsubst %,$(BUILD)/tests/%_test,ladder transform tensors): TEST_LIBS = $(CUDA_LIBS)
@@ -305,7 +306,6 @@ $(filter-out %/window_test,$(WINDOW_TESTS)): $(CORE_OBJS)
 $(BUILD)/tests/screenshots_test: | $(BUILD)/haloconv.lv2/manifest.ttl
 $(BUILD)/tests/lv2_ui_test: $(BUILD)/plugins/haloconv.lv2/messages.o | $(LV2_WINDOW)
 $(WINDOW_TESTS): TEST_LIBS = $(WINDOW) $(BUILD)/libhaloconv.a $(WINDOW_LIBS) $(call pkg,--libs,xtst fontconfig)
-$(BUILD)/tests/clap_gui_test: TEST_LIBS += $(addprefix -Wl$(comma)--wrap=,hc_live_work hc_live_process_changes)
 $(BUILD)/tests/no_memory_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc \
                                              posix_memalign fft_get)
 # For this program a RIFF file ends after 1 MB.

@@ -1,7 +1,7 @@
 # ---- the kernel ladder -----------------------------------------------------------------------------------------------
 # kernels/ladder/README.md. haloconv-ladder links nothing of the library, and is not installed.
 RUNGS := $(patsubst kernels/ladder/%.cu,%,$(wildcard kernels/ladder/rung*.cu))
-GPU_RUNGS := rung07_texture rung14_tensor rung16_overlap_save # textures, tensor cores, PTX: not on the emulator
+GPU_RUNGS := rung07_texture rung14_tensor # textures, tensor cores: not on the emulator
 ladder_objs = $(patsubst %,$(1)/kernels/ladder/%.o,$(2) ladder ladder_check)
 LADDER_BENCH := $(call ladder_objs,$(BUILD),bench bench_peers)
 RUNG_CHECK := $(call ladder_objs,$(ON_CPU)) $(ON_CPU_DEVICE) $(ON_CPU)/rung.o
@@ -24,7 +24,7 @@ else ifeq ($(THE_RUNG),)
 	@echo 'make rung: $(RUNG) is not a rung; these are:'; \
 	  sed -nE 's/^(.*\{| *)([0-9]+), "([a-z0-9-]+)", ".*/  \2 \3/p' kernels/ladder/rung*.cu; exit 1
 else ifneq ($(if $(RUNG_ON_GPU),,$(filter $(GPU_RUNGS),$(THE_RUNG))),)
-	@echo 'make rung: $(THE_RUNG) needs a GPU: the emulator has no textures, tensor cores and PTX'; exit 1
+	@echo 'make rung: $(THE_RUNG) needs a GPU: the emulator has no textures and tensor cores'; exit 1
 else
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) \
 	  $(if $(RUNG_ON_GPU),BUILD=$(BUILD)/gpu_rung CUDA_ARCHS='$(GPU_ARCHS)') QUIET=1 run-rung

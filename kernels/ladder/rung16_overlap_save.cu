@@ -18,28 +18,38 @@
  *   outer pass over 2^C points that are 2^L apart:
  *
  *   BANKED    one input, many masks: the input is transformed once for several of them, its spectrum stays in registers
- *   SCRATCH   three kernels: outer pass | all the rest, in place in global memory, last written first | outer pass back
+ *   RING      three steps: outer pass | all the rest | outer pass back. One persistent grid computes steps of several
+ *             segments in turns, so that the points between the steps stay in the L2 cache:
+ *                round of tickets   k              FORWARD of segment k, INNER of k - lag, BACK of k - 2 lag
  *
  * cost     a frame of a segment at M = 4096: 42 FP32 of 53 instructions, 32 bytes through shared memory, 8 bytes of
- *          device memory (SCRATCH 24). A frame is in 2M / (2M - n_taps) segments; the second read comes from L2
+ *          device memory. A frame is in 2M / (2M - n_taps) segments; the second read comes from L2
  * limits   none on masks: a mask that leaves less than an eighth of a segment fresh is cut in parts, with a launch
  *          each, which add to y. Shared memory 36, 72 and 144 KiB
- * error    132 to 134 dB against float64 on white noise; factors and spectra are made in double
+ * error    131 to 135 dB against float64 on white noise; factors and spectra are made in double
  * ceiling  8 bytes a frame at the copy rate: 530 G frames/s on an H200. There, one channel of 2^26 frames (ncu):
  *          M = 4096 has three limits at once: L2 (80% busy: every block reads spectrum and factors anew, twice
  *          the bytes of its input), L1 and shared memory (70%) and issue slots (69%), and they alternate: when a
  *          warp issues, three more are ready, and in a third of the cycles none is. 64 taps 77% of the copy rate, 1024
- *          taps 70%. M = 8192: 16 warps hide less, issue slots 62%; 4096 taps 52%. Changes that did not help (363 and
- *          272 G frames/s at 1024 and 4096 taps without them):
+ *          taps 70%. M = 8192: 16 warps hide less, issue slots 62%; 4096 taps 52%: the load/store pipe is busy in 8.2k
+ *          of a segment's 11.3k cycles (counted). Changes that did not help (363 and 272 G frames/s at 1024 and 4096
+ *          taps without them):
  *            32 warps a multiprocessor at 64 registers   358, 270     M = 8192 with 24 warps    272 (20 bytes spilled)
  *            input past L1, so that tables stay there    361, 272     spectra past L1           339, 271
  *            tables and spectrum loaded a pass earlier   364, 271     upper half stored untested   357, 271
  *            blocks that loop over segments, the next one copied to shared memory behind the last pass: 297, 235
  *          BANKED: 64 masks of 512 taps, 2^18 frames: 417 G frames/s, 345 without it
- *          SCRATCH moves three times the bytes: 141 and 120 G frames/s at 48000 and 144000 taps, its outer passes at
- *          the copy rate. One kernel for a segment, a cluster of 16 blocks with the outer pass through distributed
- *          shared memory, reached 103 and 84: one block a multiprocessor hides nothing of its exchanges, and 7
- *          clusters of 16 leave 20 multiprocessors without work
+ *          RING on an H100 (copy rate 341 G frames/s): 131 and 111 G frames/s at 48000 and 144000 taps. With the
+ *          tables, about 30 bytes a frame pass through L2 (counted). Three kernels with the points in device memory
+ *          reached 110 and 94, on an H200 141 and 120: 24 bytes a frame, at 86% of the copy rate. With a channel of
+ *          2^20 frames there are too few segments for the lags: 31 us at 65536 taps, the three kernels took 25. One
+ *          kernel for a segment, a cluster of 16 blocks with the outer pass through distributed shared memory, reached
+ *          103 and 84 on the H200: one block a multiprocessor hides nothing of its exchanges, and 7 clusters of 16
+ *          leave 20 multiprocessors without work. Other changes, on the H100 (131, 111, 340 and 264 G frames/s at
+ *          48000, 144000, 1024 and 4096 taps without them):
+ *            RING with M = 2^19   102, 95      RING with lag + 1, lag + 3 at 48000 taps   126, 112
+ *            blocks that loop over segments of M = 4096 or 8192, the spectrum in shared memory   257, 233 (ALONE)
+ *            tables of a factor a stage, the others by products; x past L1     136, 114, 334, 263; 2 to 3 dB more error
  */
 #include "rung.cuh"
 #include "rung16_passes.cuh"
@@ -53,9 +63,7 @@ enum {
     ROW = 16,     /* points of pass C: one thread's, next to each other                                               */
     ROW_SKEW = 2, /* padding: rows start 4 banks apart, so that 8 threads read 16 bytes each at once                  */
     ALIGN = 32,   /* frames: segments begin on a sector of 128 bytes if their channel does                            */
-    OUTER_THREADS = 256,
-    MAX_HIGH = 65536, /* of a grid                                                                                   */
-    SCRATCH_MIB = 512 /* at most; 64 costs a tenth of the speed, in tails of short kernels                           */
+    MAX_HIGH = 65536 /* of a grid                                                                                    */
 };
 
 struct overlap_job {
@@ -74,8 +82,10 @@ struct overlap_job {
     size_t spectrum_step;
     const float4 *forward_a, *forward_b, *forward_c, *back_b, *back_a, *back_outer; /* [factors / 2][node or place]   */
     const float2 *untwist;  /* [2^(C + L) / points of the last pass]                                                  */
-    float2 *scratch;        /* SCRATCH: [segments of this launch][2^C][2^L]                                           */
-    int first;              /* SCRATCH: segment of this launch, counted over all outputs                              */
+    float2 *scratch;        /* RING: [ring][2^C][2^L]                                                                 */
+    int ring, lag;          /* RING: segments in the scratch memory; rounds from a segment's step to the next step    */
+    int n_listed;           /* RING: segments of all outputs                                                          */
+    unsigned *ticket, *done; /* RING: the next ticket; [step][n_listed] tickets that are done                         */
 };
 
 /* 2^L points in a block: passes of 2^A, 2^B and 16 points, 2^A points a thread. */
@@ -100,7 +110,6 @@ __device__ static inline place place_in_grid(const overlap_job &job, int wide, i
 }
 __device__ static inline place place_in_list(const overlap_job &job, int i, int frames)
 {
-    i += job.first;
     return {i / job.n_segments, (long)(i % job.n_segments) * (frames - job.drop)};
 }
 /* The input channel of a segment. The first frame of the segment in it. */
@@ -141,9 +150,13 @@ template <int R, int S> __device__ static inline void load(float2 *r, const floa
 /* Prefetches BYTES at p, which the next block on this multiprocessor reads, to the L2 cache. */
 template <int BYTES, int THREADS> __device__ static inline void prefetch(const void *p)
 {
+#ifdef __CUDA_ARCH__
 #pragma unroll
     for (int i = 0; i < BYTES / 128 / THREADS; i++)
         asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)p + (threadIdx.x + i * THREADS) * 128));
+#else
+    (void)p;
+#endif
 }
 
 /* r[j] turned back, which gives frames n + j S (real part) and n + j S + R S (imaginary part). */
@@ -349,80 +362,107 @@ static __global__ void __launch_bounds__(layout<L>::THREADS, 2) bank(const __gri
     }
 }
 
-/* ---- SCRATCH: a segment in three kernels ------------------------------------------------------------------------- */
+/* ---- RING: a segment in three steps ------------------------------------------------------------------------------ */
 
-template <int C, int L>
-static __global__ void __launch_bounds__(OUTER_THREADS, 2) outer_forward(const __grid_constant__ overlap_job job)
+/* A ticket is a step of 2^L points of a segment. Each round of tickets has those of FORWARD for one segment, of INNER
+ * for the one `lag` rounds before, and of BACK for the one 2 lag rounds before. */
+enum step { FORWARD, INNER, BACK, STEPS };
+struct step_of_segment {
+    int step, segment, part;
+    bool exists, is_last;
+};
+template <int R> __device__ static inline step_of_segment step_of(const overlap_job &job, unsigned ticket)
 {
-    constexpr int R = 1 << C, S = 1 << L;
-    const place at = place_in_list(job, blockIdx.y, 2 * R * S);
-    const int n = blockIdx.x * OUTER_THREADS + threadIdx.x; /* range [0, S) */
-    float2 r[R], *to = job.scratch + (size_t)blockIdx.y * R * S + n;
-    load<R, S>(r, input(job, at), begin(job, at), job.n_frames, n);
-    pass_forward<R>(r, from_root());
-#pragma unroll
-    for (int j = 0; j < R; j++) to[j * S] = r[j];
+    const int round = (int)(ticket / (STEPS * R)), step = (int)(ticket / R % STEPS), segment = round - step * job.lag;
+    return {step, segment, (int)(ticket % R), segment >= 0 && segment < job.n_listed,
+            round >= job.n_listed + BACK * job.lag};
+}
+/* Waits for the step before; FORWARD waits for the last step of the segment that it overwrites. Blocks draw tickets in
+ * order, and these steps have smaller tickets: they run already. */
+template <int R> __device__ static inline void wait_for_steps_before(const overlap_job &job, const step_of_segment &at)
+{
+    const int before = at.step == FORWARD ? BACK : at.step - 1;
+    const int segment = at.step == FORWARD ? at.segment - job.ring : at.segment;
+    if (!at.exists || segment < 0) return;
+    while (atomicAdd(job.done + before * job.n_listed + segment, 0u) < R) {}
+    __threadfence();
 }
 
 template <int C, int L>
 static __global__ void __launch_bounds__(layout<L>::THREADS, layout<L>::BLOCKS_AN_SM)
-    inner(const __grid_constant__ overlap_job job)
+    ring(const __grid_constant__ overlap_job job)
 {
     using lay = layout<L>;
+    constexpr int R = 1 << C, S = 1 << L, STEP = lay::STEP;
+    static_assert(R == lay::POINTS && S == R * lay::THREADS, "a ticket is as much work for each step");
     extern __shared__ float4 shared[];
-    const int part = gridDim.x - 1 - blockIdx.x; /* last written first: it is still in the L2 cache */
-    const int rank = part & ((1 << C) - 1), out = place_in_list(job, part >> C, 2 << (C + L)).out;
-    float2 *const points = job.scratch + ((size_t)part << L), *const mine = points + threadIdx.x;
-    float2 r[lay::POINTS];
-    from_table<lay::POINTS> f;
-    f.load(job.forward_a, 1 << C, rank);
+    __shared__ unsigned ticket;
+    const int t = threadIdx.x;
+    unsigned next = t ? 0 : atomicAdd(job.ticket, 1u);
+    for (;;) {
+        if (t == 0) {
+            ticket = next;
+            wait_for_steps_before<R>(job, step_of<R>(job, next));
+        }
+        __syncthreads();
+        const step_of_segment at = step_of<R>(job, ticket);
+        if (at.is_last) return;
+        float2 *const points = job.scratch + (size_t)(at.segment % job.ring) * (R * S);
+        const place segment = place_in_list(job, at.segment, 2 * R * S);
+        const int n = at.part * lay::THREADS + t;
+        float2 r[R];
+        if (at.exists && at.step == FORWARD) {
+            load<R, S>(r, input(job, segment), begin(job, segment), job.n_frames, n);
+            if (t == 0) next = atomicAdd(job.ticket, 1u);
+            pass_forward<R>(r, from_root());
 #pragma unroll
-    for (int j = 0; j < lay::POINTS; j++) r[j] = mine[j * lay::STEP];
-    pass_forward<lay::POINTS>(r, f);
-    if (lay::BLOCKS_AN_SM == 1 && part >= job.ahead)
-        prefetch<(int)sizeof(float2) << L, lay::THREADS>(points - ((size_t)job.ahead << L));
-    through_spectrum<C, L>(job, (float2 *)shared, rank, out, r);
+            for (int j = 0; j < R; j++) __stcg(points + n + j * S, r[j]);
+        } else if (at.exists && at.step == INNER) {
+            float2 *const mine = points + at.part * S + t;
+            from_table<R> f;
+            f.load(job.forward_a, R, at.part);
 #pragma unroll
-    for (int j = 0; j < lay::POINTS; j++) mine[j * lay::STEP] = r[j];
-}
-
-template <int C, int L>
-static __global__ void __launch_bounds__(OUTER_THREADS, 2) outer_back(const __grid_constant__ overlap_job job)
-{
-    constexpr int R = 1 << C, S = 1 << L;
-    const place at = place_in_list(job, blockIdx.y, 2 * R * S);
-    const int n = blockIdx.x * OUTER_THREADS + threadIdx.x;
-    const float2 *from = job.scratch + (size_t)blockIdx.y * R * S + n;
-    float2 r[R];
-    from_table<R> f;
+            for (int j = 0; j < R; j++) r[j] = __ldcg(mine + j * STEP);
+            pass_forward<R>(r, f);
+            through_spectrum<C, L>(job, (float2 *)shared, at.part, segment.out, r);
+            if (t == 0) next = atomicAdd(job.ticket, 1u);
 #pragma unroll
-    for (int j = 0; j < R; j++) r[j] = from[j * S];
-    f.load(job.back_outer, S, n);
-    pass_back<R, false>(r, f);
-    store<R, S>(r, __ldg(job.untwist + n), output(job, at), job.drop, end(job, at, 2 * R * S), job.add, n);
+            for (int j = 0; j < R; j++) __stcg(mine + j * STEP, r[j]);
+        } else if (at.exists) {
+            from_table<R> f;
+#pragma unroll
+            for (int j = 0; j < R; j++) r[j] = __ldcg(points + n + j * S);
+            f.load(job.back_outer, S, n);
+            if (t == 0) next = atomicAdd(job.ticket, 1u);
+            pass_back<R, false>(r, f);
+            store<R, S>(r, __ldg(job.untwist + n), output(job, segment), job.drop, end(job, segment, 2 * R * S),
+                        job.add, n);
+        } else if (t == 0)
+            next = atomicAdd(job.ticket, 1u);
+        __syncthreads();
+        if (t == 0 && at.exists) {
+            __threadfence();
+            atomicAdd(job.done + at.step * job.n_listed + at.segment, 1u);
+        }
+    }
 }
 
 /* ---- host -------------------------------------------------------------------------------------------------------- */
 
-enum variant { ALONE, BANKED, SCRATCH };
+enum variant { ALONE, BANKED, RING };
 
 struct overlap_shape {
-    variant variant;
+    enum variant variant;
     int C, L, a, b, threads, bytes;
-    double us; /* on an H200; ALONE: for a wave of blocks; BANKED: for a wave and a mask; SCRATCH: for a segment */
-    const void *kernel, *before, *after;
+    double us; /* H200; ALONE: for a wave of blocks; BANKED: for a wave and a mask; RING, on an H100: for a segment */
+    decltype(&alone<12>) kernel;
 };
 
 #define LAYOUT(L) L, layout<L>::A, layout<L>::B, layout<L>::THREADS, layout<L>::BYTES
 static const struct overlap_shape shapes[] = {
-    {ALONE, 0, LAYOUT(12), 7.6, (const void *)alone<12>, nullptr, nullptr},
-    {ALONE, 0, LAYOUT(13), 11.4, (const void *)alone<13>, nullptr, nullptr},
-    {ALONE, 0, LAYOUT(14), 13.5, (const void *)alone<14>, nullptr, nullptr},
-    {BANKED, 0, LAYOUT(12), 3.4, (const void *)bank<12>, nullptr, nullptr},
-    {SCRATCH, 5, LAYOUT(13), 3.4, (const void *)inner<5, 13>, (const void *)outer_forward<5, 13>,
-     (const void *)outer_back<5, 13>},
-    {SCRATCH, 5, LAYOUT(14), 8.2, (const void *)inner<5, 14>, (const void *)outer_forward<5, 14>,
-     (const void *)outer_back<5, 14>},
+    {ALONE, 0, LAYOUT(12), 7.6, alone<12>},  {ALONE, 0, LAYOUT(13), 11.4, alone<13>},
+    {ALONE, 0, LAYOUT(14), 13.5, alone<14>}, {BANKED, 0, LAYOUT(12), 3.4, bank<12>},
+    {RING, 5, LAYOUT(13), 3.5, ring<5, 13>},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -433,7 +473,6 @@ struct overlap_prepared {
     int drop, fresh;   /* frames of a segment */
     long n_segments;   /* of a channel */
     int masks_a_block; /* BANKED */
-    int chunk;         /* SCRATCH: segments a launch */
     float4 *spectra;   /* [part][mask][8][points / 16] */
     float4 *tables;
     struct overlap_job job;    /* with the tables filled in */
@@ -478,7 +517,7 @@ static void choose(const struct task *task, struct overlap_prepared *p)
             const int fresh = frames - round_up(part - 1, ALIGN);
             const long n_segments = (task->n_frames + fresh - 1) / fresh;
             const double segments = (double)n_segments * task->n_out;
-            double waves = shapes[i].variant == SCRATCH ? segments + 2 : ceil(segments / slots);
+            double waves = shapes[i].variant == RING ? segments + 6 : ceil(segments / slots);
             int masks = 1;
             for (int m = 1; banked && n == 1 && m <= task->n_out; m++)
                 if (m == 1 || bank_waves(n_segments, task->n_out, m, slots) < waves)
@@ -617,12 +656,19 @@ static cudaError_t make_spectra(struct overlap_prepared *p, const struct task *t
     return e;
 }
 
-static cudaError_t make_scratch(struct overlap_prepared *p, int n_out)
+/* The ring is as small as possible, so that it stays in the L2 cache: the tickets that a ticket depends on were
+ * drawn at least as many tickets earlier as blocks run at once. */
+static cudaError_t make_ring(struct overlap_prepared *p, int n_out)
 {
-    const size_t segment = sizeof(float2) << (p->shape->C + p->shape->L), most = ((size_t)SCRATCH_MIB << 20) / segment;
-    const size_t n_segments = (size_t)p->n_segments * n_out;
-    p->chunk = (int)(n_segments < most ? n_segments : most);
-    return cudaMalloc(&p->job.scratch, p->chunk * segment);
+    struct overlap_job *job = &p->job;
+    const int rounds_at_once = job->ahead / (STEPS << p->shape->C);
+    job->lag = rounds_at_once + 1;
+    job->ring = BACK * job->lag + rounds_at_once + 2;
+    job->n_listed = (int)(p->n_segments * n_out);
+    cudaError_t e = cudaMalloc(&job->scratch, sizeof(float2) * job->ring << (p->shape->C + p->shape->L));
+    if (e == cudaSuccess) e = cudaMalloc(&job->ticket, (1 + STEPS * (size_t)job->n_listed) * sizeof *job->ticket);
+    job->done = job->ticket + 1;
+    return e;
 }
 
 static void discard(void *prepared)
@@ -632,6 +678,7 @@ static void discard(void *prepared)
     cudaFree(p->spectra);
     cudaFree(p->tables);
     cudaFree(p->job.scratch);
+    cudaFree(p->job.ticket);
     free(p);
 }
 
@@ -643,7 +690,7 @@ static cudaError_t prepare(const struct task *task, void **prepared)
     choose(task, p);
     cudaError_t e = p->shape ? make_tables(p) : cudaErrorInvalidConfiguration;
     if (e == cudaSuccess) e = make_spectra(p, task);
-    if (e == cudaSuccess && p->shape->variant == SCRATCH) e = make_scratch(p, task->n_out);
+    if (e == cudaSuccess && p->shape->variant == RING) e = make_ring(p, task->n_out);
     if (e == cudaSuccess) e = cudaDeviceSynchronize(); /* the launch may use any stream */
     if (e != cudaSuccess) {
         discard(p);
@@ -651,25 +698,6 @@ static cudaError_t prepare(const struct task *task, void **prepared)
     }
     *prepared = p;
     return cudaSuccess;
-}
-
-static cudaError_t launch_scratch(const struct overlap_prepared *p, struct overlap_job *job, int n_out,
-                                  cudaStream_t stream)
-{
-    const struct overlap_shape *s = p->shape;
-    const long n_segments = p->n_segments * n_out;
-    void *args[] = {job};
-    cudaError_t e = cudaSuccess;
-    for (long first = 0; first < n_segments && e == cudaSuccess; first += p->chunk) {
-        const unsigned n = (unsigned)(n_segments - first < p->chunk ? n_segments - first : p->chunk);
-        const dim3 outer((1u << s->L) / OUTER_THREADS, n);
-        job->first = (int)first;
-        e = cudaLaunchKernel(s->before, outer, dim3(OUTER_THREADS), args, 0, stream);
-        if (e == cudaSuccess)
-            e = cudaLaunchKernel(s->kernel, dim3(n << s->C), dim3(s->threads), args, s->bytes, stream);
-        if (e == cudaSuccess) e = cudaLaunchKernel(s->after, outer, dim3(OUTER_THREADS), args, 0, stream);
-    }
-    return e;
 }
 
 static cudaError_t launch(const struct task *task, void *prepared, cudaStream_t stream)
@@ -692,16 +720,21 @@ static cudaError_t launch(const struct task *task, void *prepared, cudaStream_t 
 
     const unsigned n_segments = (unsigned)p->n_segments, n_out = (unsigned)task->n_out;
     const dim3 grid = s->variant == BANKED ? dim3(n_segments, (n_out + p->masks_a_block - 1) / p->masks_a_block)
-                      : job.out_first    ? dim3(n_out, n_segments)
-                                         : dim3(n_segments, n_out);
-    void *args[] = {&job};
+                      : s->variant == RING ? dim3((unsigned)job.ahead)
+                      : job.out_first      ? dim3(n_out, n_segments)
+                                           : dim3(n_segments, n_out);
+    const auto kernel = s->kernel;
     cudaError_t e = cudaSuccess;
     for (int part = 0; part < p->n_parts && e == cudaSuccess; part++) {
         job.add = part > 0;
         job.delay = (long)part * p->part;
         job.spectra = p->spectra + (size_t)part * p->n_masks * job.spectrum_step;
-        e = s->variant == SCRATCH ? launch_scratch(p, &job, task->n_out, stream)
-                                : cudaLaunchKernel(s->kernel, grid, dim3(s->threads), args, s->bytes, stream);
+        if (s->variant == RING)
+            e = cudaMemsetAsync(job.ticket, 0, (1 + STEPS * (size_t)job.n_listed) * sizeof *job.ticket, stream);
+        if (e == cudaSuccess) {
+            kernel<<<grid, s->threads, s->bytes, stream>>>(job);
+            e = cudaGetLastError();
+        }
     }
     return e;
 }

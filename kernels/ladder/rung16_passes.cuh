@@ -105,8 +105,9 @@ __host__ __device__ static constexpr int log2_of(int n) { return n > 1 ? 1 + log
 /* Forward: from the R points of a polynomial modulo z^R - e^ia to its values at the R roots of z^R = e^ia. */
 template <int R, class F> __device__ static inline void pass_forward(float2 *r, const F &f)
 {
+    constexpr int STAGES = log2_of(R);
 #pragma unroll
-    for (int stage = 0; stage < log2_of(R); stage++) {
+    for (int stage = 0; stage < STAGES; stage++) {
         const int groups = 1 << stage, half = R / 2 / groups;
 #pragma unroll
         for (int i = 0; i < R / 2; i++) {
@@ -119,8 +120,9 @@ template <int R, class F> __device__ static inline void pass_forward(float2 *r, 
 /* Back: joins R transforms, whose bins are interleaved, to one. */
 template <int R, bool leaf, class F> __device__ static inline void pass_back(float2 *r, const F &f)
 {
+    constexpr int STAGES = log2_of(R);
 #pragma unroll
-    for (int stage = 0; stage < log2_of(R); stage++) {
+    for (int stage = 0; stage < STAGES; stage++) {
         const int half = 1 << stage, own = (half + 1) / 2; /* factors; the upper half of the points use them turned */
 #pragma unroll
         for (int i = 0; i < R / 2; i++) {

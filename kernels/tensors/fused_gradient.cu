@@ -35,9 +35,9 @@ template <> struct window_pair<true> {
     int filter; /* index of the spectrum; -1: gx becomes 0 */
 };
 
-/* BOTH: both gradients. */
-template <int LOG_N, bool IS_BOTH> struct gradient_size : team_size<LOG_N> {
-    static constexpr bool BOTH = IS_BOTH;
+/* HAS_GX: the kernel computes both gradients. */
+template <int LOG_N, bool HAS_GX> struct gradient_size : team_size<LOG_N> {
+    static constexpr bool BOTH = HAS_GX;
     using team = team_size<LOG_N>;
     /* The spectrum of x and the sum of the products are in shared memory and in registers, or both in device memory. */
     static constexpr bool IS_SMALL = LOG_N <= 12, HAS_BOTH = IS_SMALL && LOG_N >= GRADIENTS_FROM;
@@ -152,7 +152,7 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
     extern __shared__ float4 shared[];
     using S = gradient_size<LOG_N, BOTH>;
     constexpr bool REAL = KIND == REAL_ROWS;
-    /* Packed sequences have unlike counts of tasks, but no kernel of both gradients. */
+    /* Tasks differ for packed sequences and for groups without a filter, which have none; with gx, those write zeros. */
     constexpr bool HAS_COUNTS = KIND == LISTED && !BOTH;
     auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;

@@ -205,25 +205,14 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS,
     }
 }
 
-/* Few units that all run at once: each team transforms its unit's filter, too. One launch instead of two costs the host
- * less, and the second does not wait for the first. */
-template <int LOG_N> struct one_launch_size : spectra_size<LOG_N> {
-    static constexpr bool IS_PRESENT = LOG_N <= 9; /* in longer calls a launch does not matter */
-    static int units(const struct fused_device *device)
-    {
-        using S = spectra_size<LOG_N>;
-        const int fitting = (int)((size_t)device->shared_bytes / S::BYTES), most = S::RESIDENT / S::THREADS;
-        return device->n_sm * (fitting < most ? fitting : most) * S::TEAMS;
-    }
-};
-
-template <int LOG_N>
-static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS,
-                                         spectra_size<LOG_N>::RESIDENT / spectra_size<LOG_N>::THREADS)
+/* Few units of the smallest size: each team transforms its unit's filter, too, 9 N log2(N) FMA. One launch instead of
+ * two costs the host less. */
+using one_launch_size = spectra_size<FUSED_MIN>;
+static __global__ void __launch_bounds__(one_launch_size::THREADS, one_launch_size::RESIDENT / one_launch_size::THREADS)
     one_launch_kernel(fused_convolve p, fused_spectra filters, unsigned units, unsigned units_of_group)
 {
     extern __shared__ float4 shared[];
-    using S = spectra_size<LOG_N>;
+    using S = one_launch_size;
     auto *f = shared_at<typename S::factors>(shared, 0);
     const int team = threadIdx.x / S::T, t = threadIdx.x % S::T;
     float2 *s = shared_at<float2>(shared, S::FACTOR_BYTES + team * S::POINT_BYTES);
@@ -231,7 +220,7 @@ static __global__ void __launch_bounds__(spectra_size<LOG_N>::THREADS,
     const fused_unit at = unit_of<S>(p, unit, unit < units, units_of_group);
     float2 h[S::E], r[S::E];
     S::factors_make(f);
-    spectrum_make<S>(filters, at.group, s, f, t, h);
+    spectrum_make<S>(filters, filters.groups.first + at.group, s, f, t, h);
     load<S, false>(r, window_at<false>(p.x, p.in, at.in), t);
     S::team_sync();
     S::template forward<false>(s, f, t, r);
@@ -258,14 +247,7 @@ cudaError_t fused_load(int number, struct fused_device *device)
             using S = decltype(s);
             return shared_allow(device, S::BYTES, spectra_kernel<S::LOG_N>);
         });
-    if (!status)
-        status = with_every_size<one_launch_size>([&](auto s) {
-            using S = decltype(s);
-            if constexpr (S::IS_PRESENT)
-                return shared_allow(device, S::BYTES, one_launch_kernel<S::LOG_N>);
-            else
-                return cudaSuccess;
-        });
+    if (!status) status = shared_allow(device, one_launch_size::BYTES, one_launch_kernel);
     if (!status)
         status = with_every_size<convolve_size>([&](auto s) {
             using S = decltype(s);
@@ -316,24 +298,16 @@ cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n,
     });
 }
 
-int fused_one_launch_units(const struct fused_device *device, int log2_n)
+int fused_one_launch_windows(const struct fused_device *device)
 {
-    return with_size<one_launch_size>(log2_n, [&](auto s) {
-        using S = decltype(s);
-        return S::IS_PRESENT && S::BYTES <= (size_t)device->shared_bytes ? S::units(device) : 0;
-    });
+    return device->n_sm * (one_launch_size::RESIDENT / one_launch_size::T) / 2;
 }
 
-cudaError_t fused_one_launch(int log2_n, const struct fused_convolve *p, const struct fused_spectra *filters,
-                             cudaStream_t stream)
+cudaError_t fused_one_launch(const struct fused_convolve *p, const struct fused_spectra *filters, cudaStream_t stream)
 {
-    return with_size<one_launch_size>(log2_n, [&](auto s) {
-        using S = decltype(s);
-        const unsigned of_group = (unsigned)(rows_of_group(p->groups) * p->n_windows);
-        const unsigned units = (unsigned)p->groups.n * of_group;
-        if constexpr (S::IS_PRESENT)
-            one_launch_kernel<S::LOG_N>
-                <<<ceil_div(units, S::TEAMS), S::THREADS, S::BYTES, stream>>>(*p, *filters, units, of_group);
-        return cudaGetLastError();
-    });
+    using S = one_launch_size;
+    const unsigned of_group = (unsigned)(rows_of_group(p->groups) * p->n_windows);
+    const unsigned units = (unsigned)p->groups.n * of_group;
+    one_launch_kernel<<<ceil_div(units, S::TEAMS), S::THREADS, S::BYTES, stream>>>(*p, *filters, units, of_group);
+    return cudaGetLastError();
 }

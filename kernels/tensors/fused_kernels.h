@@ -97,11 +97,12 @@ cudaError_t fused_spectra_launch(int log2_n, const struct fused_spectra *p, cuda
 /* Convolves all windows. real: the last N points of each window are outside of x, and out_end <= N. */
 cudaError_t fused_convolve_launch(const struct fused_device *device, int log2_n, bool real,
                                   const struct fused_convolve *p, cudaStream_t stream);
-/* The max. number of windows of all rows for fused_one_launch; 0: the kernel is absent or does not fit. */
-int fused_one_launch_units(const struct fused_device *device, int log2_n);
-/* Convolves few windows of float32 without spectra in device memory; not by an index, not packed sequences. */
-cudaError_t fused_one_launch(int log2_n, const struct fused_convolve *p, const struct fused_spectra *filters,
-                             cudaStream_t stream);
+/* The max. number of windows of all rows for fused_one_launch: half of those that run at once, because each takes one
+ * transform more. */
+int fused_one_launch_windows(const struct fused_device *device);
+/* Convolves few windows of size 2^FUSED_MIN and float32, without spectra in device memory (p->spectra is unused); only
+ * without an index and without packed sequences. */
+cudaError_t fused_one_launch(const struct fused_convolve *p, const struct fused_spectra *filters, cudaStream_t stream);
 /* Bytes of the stash for groups.n * n_slices = n_units teams. */
 size_t fused_gradient_h_stash(int log2_n, int64_t n_units);
 /* Writes or adds to each filter of a bank the partial sums of the groups that use it, in their order. */

@@ -91,7 +91,8 @@ template <int LOG_R> struct column_team {
     }
 };
 
-/* `split` and `join` are compiled twice: GENERAL for all calls, or for those of HC_FLOAT32 without packed sequences. */
+/* `split` and `join` are compiled twice: GENERAL for 16 bits and packed sequences, else for HC_FLOAT32, with or without
+ * an index. */
 
 /* Splits the windows of a, then those of b. */
 template <int LOG_R, bool GENERAL>
@@ -136,7 +137,8 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
     for (int j = 0; j < C::E; j++) out[C::row_2(j) * columns] = r[j];
 }
 
-/* Before sm_80 two blocks of 2^9 rows would spill registers. Later devices have the threads for nine of 2^6. */
+/* Before sm_80 two blocks of 2^9 rows would spill registers. Later devices have the threads for nine of 2^6;
+ * without this bound the compiler takes more registers. */
 static constexpr int join_blocks(int log_r, bool is_general, int blocks)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
@@ -163,9 +165,11 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS,
     next_may_begin();
     c.inverse_factors();
     const auto has_spectrum = [&] { return !is_listed(u) || position_of_unit<GENERAL>(u, blockIdx.y).spectrum >= 0; };
-    const bool is_written = GENERAL || has_spectrum(); /* GENERAL has no register left to keep it in */
+    bool is_computed = true; /* else 0 is written */
+    if constexpr (!GENERAL) is_computed = has_spectrum();
     previous_wait();
-    if (GENERAL ? has_spectrum() : is_written) { /* else 0 is written */
+    if constexpr (GENERAL) is_computed = has_spectrum(); /* it has no register left to keep it in */
+    if (is_computed) {
 #pragma unroll
         for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
         c.inverse(r);

@@ -186,10 +186,10 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
             if (plan.n_partial < filters && c->h.type != HC_FLOAT32) {
                 plan.n_partial = max_of(1, half / 2);
                 plan.n_bank = min_of(c->bank.batch, max_of(1, half / 2));
-                plan.sums = (size_t)((plan.n_bank * bytes + 255) / 256 * 256);
+                plan.sums = aligned((size_t)(plan.n_bank * bytes));
             }
             if (c->op == HC_GRADIENTS && plan.n_bank < c->bank.batch) continue; /* each chunk would compute gx again */
-            plan.partial = (size_t)((plan.n_partial * bytes + 255) / 256 * 256) + plan.sums;
+            plan.partial = aligned((size_t)(plan.n_partial * bytes)) + plan.sums;
         }
         for (int two_rows = 0; two_rows < 2; two_rows++) {
             if (two_rows) {
@@ -201,7 +201,7 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
             plan.by_bank = c->has_index && c->op < HC_GRADIENT_H && c->bank.batch <= c->h.batch * c->h.channels;
             if (plan.by_bank && !memory_plan(c, device, c->limit, &plan)) plan.by_bank = false;
             if (!plan.by_bank && !memory_plan(c, device, c->limit - plan.partial, &plan)) continue;
-            plan.bytes = (plan.bytes + 255) / 256 * 256 + plan.partial;
+            plan.bytes = aligned(plan.bytes) + plan.partial;
             plan.cycles = long_cycles(c, device, &plan);
             if (best->cycles == 0 || plan.cycles < best->cycles) *best = plan;
         }

@@ -56,14 +56,13 @@ static bool is_real(const struct long_units *u, int64_t n)
     return u->end <= n || u->start + n >= u->rows.frames;
 }
 
-/* The device for the launch of `split`. The first one of a call with lists begins when all earlier kernels, which may
- * write the lists, are complete: `split` and later kernels read them before previous_wait. */
-static struct fused_device device_of_launch(const struct fused_device *device, const struct tensor_call *c,
-                                            bool is_first)
+/* The device's properties for the launch of `split`. The first launch of a call with lists begins when all earlier
+ * kernels, which may write the lists, are complete: `split` and later kernels read them before previous_wait. */
+static struct fused_device split_device(const struct fused_device *device, const struct tensor_call *c, bool is_first)
 {
-    struct fused_device of_launch = *device;
-    if (is_first && (c->has_index || c->x.packed)) of_launch.is_early = false;
-    return of_launch;
+    struct fused_device properties = *device;
+    if (is_first && (c->has_index || c->x.packed)) properties.is_early = false;
+    return properties;
 }
 
 static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
@@ -75,6 +74,7 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
     const int n_spectra = plan->by_bank ? (int)c->bank.batch : groups->n;
     const bool is_listed = c->has_index || c->x.packed;
     float2 *spectra = (float2 *)d->workspace, *scratch = spectra + (int64_t)n_spectra * n;
+    bool is_first = true;
     for (int64_t tap = 0; tap < c->h.frames; tap += plan->taps) {
         const struct fused_groups bank = groups_of_bank(c);
         struct long_units filters = filters_of(plan->by_bank ? &bank : groups, c, plan, tap);
@@ -116,7 +116,8 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
             in.first = out.first = rows.first = first;
             in.n = out.n = rows.n = (int)min_of(step, units - first);
             struct long_units split = in;
-            const struct fused_device of_split = device_of_launch(device, c, first == 0);
+            const struct fused_device of_split = split_device(device, c, is_first);
+            is_first = false;
             if (plan->has_two_rows) split.n = 0;
             if (first == 0 || split.n > 0)
                 TRY(long_split_launch(&of_split, plan->size, &filters, d->b, &split, d->a, first ? scratch : spectra,
@@ -184,7 +185,7 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
             const struct long_gradient_rows rows = {groups->n, x.n / groups->n, windows + x.n * n, windows,
                                                     plan->is_summed && add};
             output.add = !plan->is_summed && add;
-            const struct fused_device of_split = device_of_launch(device, c, first == 0);
+            const struct fused_device of_split = split_device(device, c, lag == 0 && first == 0);
             TRY(long_split_launch(&of_split, plan->size, &gy, d->a, &x, d->b, windows, stream),
                 "a gradient of long filters");
             TRY(long_gradient_rows_launch(device, plan->size, &rows, stream), "a gradient of long filters");
@@ -223,7 +224,7 @@ static int run_long_gradients(const struct tensor_call *c, const hc_tensor_data 
     gx.rows = rows_of(&c->gx);
     float2 *of_h = (float2 *)d->workspace, *of_gy = of_h + groups->n * n, *of_x = of_gy + gy.n * n;
     const struct long_both_rows rows = {*groups, groups->n, (int)x.units_of_group, of_h, of_gy, of_x};
-    const struct fused_device of_first = device_of_launch(device, c, true);
+    const struct fused_device of_first = split_device(device, c, true);
     const struct long_output output = {0, 1.0f / (float)n, false};
     struct long_units none = x;
     none.n = 0;

@@ -14,6 +14,9 @@ static inline int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+enum { ALIGNMENT = 256 }; /* bytes, of a workspace and its parts */
+static inline size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
 static inline struct fused_rows rows_of(const struct tensor_rows *t)
 {
     return fused_rows{{t->stride[0], t->stride[1]}, t->frames, t->type, t->gap};

@@ -1,9 +1,9 @@
 /* tensors_cuda - hc_tensor_plan on a GPU (dsp/device/tensor_backend.h): chooses the size of the transforms, cuts the
  * workspace, launches the kernels.
  *
- *   workspace, convolve and gradient x   [spectra of a chunk of filters]
+ *   workspace, convolve and gradient x   [spectra of a chunk of filters], or nothing for few short windows
  *   workspace, gradient h                [stash] [partial sums] [sums of a chunk of a bank]
- *   workspace, both gradients            [partial sums] [spectra of a chunk of filters]
+ *   workspace, both gradients            [partial sums] [sums of a chunk of a bank] [spectra of a chunk of filters]
  *
  * If the workspace is too small for all filters, they are processed in chunks, one after the other. Filters too long
  * for one kernel have a separate plan and workspace (long_plan.h, long_rows.cu).
@@ -20,8 +20,7 @@
 #include <mutex>
 #include <string.h>
 
-enum { MAX_DEVICES = 64, MAX_GROUPS = 65535, MAX_WINDOWS = INT_MAX };   /* max. groups and windows of a launch */
-enum { ALIGNMENT = 256 };                                               /* bytes, of a workspace and its parts */
+enum { MAX_DEVICES = 64, MAX_GROUPS = 65535, MAX_WINDOWS = INT_MAX }; /* max. groups and windows of a launch */
 
 /* Tests of long_rows lower this, for short filters. */
 #ifndef FUSED_UP_TO
@@ -87,8 +86,6 @@ struct tensor_plan {
     bool is_long;            /* `longer` is the plan, and `bytes` its workspace; the other fields are unused         */
     struct long_plan longer;
 };
-
-static size_t aligned(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 /* The time of windows in cycles, as measured on an H200: rounds of teams that run alone or, if all multiprocessors are
  * full, 1.05 cycles of a multiprocessor for a point (points cross shared memory twice) or 1.6 (four times). */
@@ -167,8 +164,9 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
     int64_t groups = min_of(filters, MAX_GROUPS);
     if (!c->x.packed) groups = min_of(groups, MAX_WINDOWS / (rows * plan->n_windows));
     if (c->op >= HC_GRADIENT_H) {
-        plan->by_bank = c->op == HC_GRADIENTS && c->has_index &&
-                        c->bank.batch <= min_of(filters, (int64_t)(c->limit / 2 / spectrum));
+        const size_t for_bank = c->limit / (c->h.type == HC_FLOAT32 ? 2 : 4); /* 16 bits have sums, too */
+        plan->by_bank =
+            c->op == HC_GRADIENTS && c->has_index && c->bank.batch <= min_of(filters, (int64_t)(for_bank / spectrum));
         const int teams = teams_of_op(c->op, device, plan->log2_n);
         const int64_t tasks = c->x.packed ? plan->n_windows * c->x.channels : rows * plan->n_windows; /* max. */
         int64_t slices = min_of(tasks, max_of(1, teams / groups)); /* slices that all run at once */
@@ -189,10 +187,16 @@ static int tensor_plan_make(const struct tensor_call *c, const struct fused_devi
             if (slices > 1) slices /= 2;
             else groups = (groups + 1) / 2;
         }
-        if (c->op == HC_GRADIENTS && plan->n_bank < c->bank.batch)
-            plan->log2_n = 0; /* each chunk would compute gx again */
+        /* Each chunk of the bank would compute gx again. */
+        if (c->op == HC_GRADIENTS && (plan->n_bank < c->bank.batch || plan->bytes > limit)) plan->log2_n = 0;
+        if (c->op == HC_GRADIENTS) { /* chunks of few groups do not fill the device */
+            const int64_t rounds =
+                ceil_div(filters, groups) * ceil_div(groups * slices, teams) * ceil_div(tasks, slices);
+            const double alone = (double)rounds * team_cycles(plan->log2_n) * gradients_factor;
+            if (alone > plan->cycles) plan->cycles = alone;
+        }
     } else if (!c->has_index && !c->x.packed && c->x.type == HC_FLOAT32 && c->y.type == HC_FLOAT32 &&
-               filters * rows * plan->n_windows <= fused_one_launch_units(device, plan->log2_n)) {
+               plan->log2_n == FUSED_MIN && filters * rows * plan->n_windows <= fused_one_launch_windows(device)) {
         plan->is_one_launch = true;
         plan->n_groups = (int)groups;
     } else {
@@ -232,6 +236,17 @@ static int tensor_plans_make(const struct tensor_call *c, const struct fused_dev
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
+/* Computes the spectra of the filters of `groups`, or once those of a whole bank. */
+static int spectra_run(const struct tensor_call *c, const hc_tensor_data *d, const struct tensor_plan *plan,
+                       struct fused_spectra *filters, struct reason *why)
+{
+    const bool is_first = filters->groups.first == 0;
+    if (plan->by_bank) filters->groups = groups_of_bank(c);
+    if (!plan->by_bank || is_first)
+        TRY(fused_spectra_launch(plan->log2_n, filters, (cudaStream_t)d->stream), "the spectra of filters");
+    return HC_OK;
+}
+
 /* Is the second half of the points of each window 0 or not needed? */
 static bool is_real(const struct tensor_call *c, const struct tensor_plan *plan)
 {
@@ -248,9 +263,7 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
     const bool is_gradient = c->op == HC_GRADIENT_X;
     float2 *spectra = (float2 *)d->workspace;
     struct fused_spectra filters = {groups, rows_of(&c->bank), d->b, c->lengths, is_gradient, spectra};
-    if (plan->by_bank) filters.groups = groups_of_bank(c);
-    if (!plan->is_one_launch && (!plan->by_bank || groups.first == 0))
-        TRY(fused_spectra_launch(plan->log2_n, &filters, stream), "the spectra of filters");
+    if (!plan->is_one_launch) PASS(spectra_run(c, d, plan, &filters, why));
     struct fused_convolve p = {};
     p.groups = groups;
     p.in = rows_of(is_gradient ? &c->y : &c->x);
@@ -271,7 +284,7 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
     }
     if (is_real(c, plan)) p.out_end = n;
     if (plan->is_one_launch) {
-        TRY(fused_one_launch(plan->log2_n, &p, &filters, stream), "a convolution of tensors");
+        TRY(fused_one_launch(&p, &filters, stream), "a convolution of tensors");
         return HC_OK;
     }
     TRY(fused_convolve_launch(plan->device, plan->log2_n, is_real(c, plan), &p, stream), "a convolution of tensors");
@@ -301,11 +314,9 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
     if (c->has_index)
         bank_output_set(c, p.out, p.gh, plan->sums ? (float *)((char *)p.partial + plan->partial) : NULL, &p);
     if (is_both) {
-        float2 *spectra = (float2 *)((char *)d->workspace + plan->partial);
+        float2 *spectra = (float2 *)((char *)d->workspace + plan->partial + plan->sums);
         struct fused_spectra filters = {groups, rows_of(&c->bank), d->c, c->lengths, true, spectra};
-        if (plan->by_bank) filters.groups = groups_of_bank(c);
-        if (!plan->by_bank || groups.first == 0)
-            TRY(fused_spectra_launch(plan->log2_n, &filters, (cudaStream_t)d->stream), "the spectra of filters");
+        PASS(spectra_run(c, d, plan, &filters, why));
         p.gx = rows_of(&c->gx);
         p.gx_data = d->out;
         p.spectra = spectra;

@@ -112,6 +112,19 @@ int control_with_id(uint32_t id);
 /* Returns the value inside the control's range, NaN as the minimum, and rounded if the control has steps. */
 float control_limit(int control, double value);
 
+/* Returns the side that a value of A_B chooses. */
+static inline int control_side(float value)
+{
+    return value > 0.5f ? SIDE_B : SIDE_A;
+}
+
+/* Between the value of a control and that of a standard's parameter: for ENABLED hosts have the bypass, which is 1 while
+ * the control is 0. */
+static inline double control_swap_bypass(int control, double value)
+{
+    return control == ENABLED ? 1 - value : value;
+}
+
 /* Writes the value as users read it: "-6.0 dB", "-inf dB", "GPU", "On". */
 void control_text(int control, double value, char *text, size_t cap);
 

@@ -96,7 +96,7 @@ struct core {
 
 static int wanted_side(const struct core *c)
 {
-    return core_get(c, A_B) > 0.5f ? SIDE_B : SIDE_A;
+    return control_side(core_get(c, A_B));
 }
 
 /* Returns the mask of a side. Under `lock`. */

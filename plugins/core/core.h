@@ -74,7 +74,7 @@ const char *core_folder(const struct core *core); /* of core_new                
 
 /* ---- audio ---- */
 
-/* Sets a control, limited to its range. It takes effect with the next core_process. [rt] */
+/* Sets a control, limited to its range. The next core_process applies it, A_B the next core_work. [rt] */
 void core_set(struct core *core, int control, double value);
 
 /* Adds to the value of a control until the next call: a host's modulation, which no state contains. [rt] */
@@ -137,7 +137,7 @@ bool core_work(struct core *core);
  * side that plays, or, while active, the worker. Returns true if the worker loads it. [setup] */
 bool core_restore_masks(struct core *core, const char *a, const char *b);
 
-/* Asks for a mask that a user chose for the side that plays. While active the worker loads it, and if it cannot be
+/* Asks for a mask that a user chose for the side of A_B. While active the worker loads it, and if it cannot be
  * loaded, the present one goes on; else it is restored as the mask of the session. Returns as core_request_mask does.
  * [setup] */
 uint64_t core_choose_mask(struct core *core, const char *path);
@@ -150,7 +150,7 @@ void core_load_now(struct core *core, const char *a, const char *b);
 uint64_t core_load_preset(struct core *core, const struct plugin_preset *preset);
 
 /* Copies the path that a state has for a side: a mask that plays or has played, or one that is not loaded yet or cannot
- * be read; "": the side is empty. core_get_mask: of the side that plays. [setup] */
+ * be read; "": the side is empty. core_get_mask: the path that the side of A_B plays. [setup] */
 void core_get_side(struct core *core, int side, char path[CORE_PATH_BYTES]);
 void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);
 

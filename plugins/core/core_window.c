@@ -1,24 +1,14 @@
 /* core_window - the state of a core as the window shows it. A window in another process than its core does without it. */
 #include "plugin_window.h"
 
-#include <stdio.h>
-
 void plugin_window_read(struct core *core, struct window_state *to)
 {
     struct core_meters meters;
+    float values[N_CONTROLS];
     char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
     core_get_status(core, playing, status);
     core_get_meters(core, &meters);
-    for (int side = 0; side < N_SIDES; side++) {
-        core_get_side(core, side, to->mask[side]);
-        to->gain_db[side] = meters.gain_db[side];
-    }
-    to->side = core_get(core, A_B) > 0.5f;
-    plugin_window_status(to, status, core_is_loading(core));
-    snprintf(to->backend, sizeof to->backend, "%s", meters.engine);
-    to->in_peak = meters.in_peak, to->out_peak = meters.out_peak;
-    to->load = core_get(core, LOAD);
-    to->late = (uint64_t)core_get(core, LATE);
-    to->lost = (uint64_t)core_get(core, LOST);
-    to->overruns = (uint64_t)core_get(core, OVERRUNS);
+    for (int c = 0; c < N_CONTROLS; c++) values[c] = core_get(core, c);
+    for (int side = 0; side < N_SIDES; side++) core_get_side(core, side, to->mask[side]);
+    plugin_window_fill(to, values, &meters, status, core_is_loading(core));
 }

@@ -137,9 +137,18 @@ void plugin_window_init(struct plugin_window *w, const struct variant *variant, 
         if (preset_fits(&plugin_presets[p], variant)) add_preset(w, &plugin_presets[p]);
 }
 
-void plugin_window_status(struct window_state *to, const char *status, bool is_loading)
+void plugin_window_fill(struct window_state *to, const float values[N_CONTROLS], const struct core_meters *meters,
+                        const char *status, bool is_loading)
 {
     bool is_error = !is_loading && status[0] && strcmp(status, "ok") != 0;
     if (is_loading) snprintf(to->status, sizeof to->status, "Loading ...");
     if (is_error) snprintf(to->error, sizeof to->error, "%s", status);
+    snprintf(to->backend, sizeof to->backend, "%s", meters->engine);
+    to->side = control_side(values[A_B]);
+    for (int side = 0; side < N_SIDES; side++) to->gain_db[side] = meters->gain_db[side];
+    to->in_peak = meters->in_peak, to->out_peak = meters->out_peak;
+    to->load = values[LOAD];
+    to->late = (uint64_t)values[LATE];
+    to->lost = (uint64_t)values[LOST];
+    to->overruns = (uint64_t)values[OVERRUNS];
 }

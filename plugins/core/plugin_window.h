@@ -34,8 +34,9 @@ struct plugin_window {
 void plugin_window_init(struct plugin_window *window, const struct variant *variant, const char *folder,
                         const struct plugin_window_face *calls, void *face);
 
-/* Writes the status of core_get_status as the window shows it. */
-void plugin_window_status(struct window_state *state, const char *status, bool is_loading);
+/* Fills in *state, except the masks. values: of the controls, also the outputs; status: of core_get_status. */
+void plugin_window_fill(struct window_state *state, const float values[N_CONTROLS], const struct core_meters *meters,
+                        const char *status, bool is_loading);
 
 /* core_window.c: fills in *state from a core of this process. */
 void plugin_window_read(struct core *core, struct window_state *state);

@@ -21,7 +21,7 @@ static const char *features[N_KINDS][5] = {
 #define KIND(n_out, n_sources) ((n_sources) > 0 ? SOURCE : (n_out) > 2 ? MATRIX : (n_out) == 2 ? STEREO : MONO)
 #define DESCRIPTOR(symbol, label, n_in, n_out, n_sources, mask)                                                        \
     {.clap_version = CLAP_VERSION_INIT,                                                                                \
-     .id = "haloconv." #symbol,                                                                                        \
+     .id = PLUGIN_ID #symbol,                                                                                          \
      .name = (label),                                                                                                  \
      .vendor = "haloconv",                                                                                             \
      .url = "",                                                                                                        \

@@ -44,8 +44,7 @@ static void begin(void *data, int control)
 
 static void set(void *data, int control, double value)
 {
-    core_set(((struct face *)data)->core, control, value);
-    face_gesture(data, control, GESTURE_VALUE);
+    face_set_from_window(data, control, value);
 }
 
 static void end(void *data, int control)
@@ -62,16 +61,18 @@ static void mark_dirty(const struct face *f)
 static void load(void *data, const char *path)
 {
     struct face *f = data;
-    f->chosen = core_choose_mask(f->core, path);
-    if (!f->is_active) mark_dirty(f);
+    const uint64_t number = core_choose_mask(f->core, path);
+    if (!f->is_active || f->window_request) mark_dirty(f); /* it changes at once, or by a load that may be under way */
+    f->window_request = f->is_active ? number : 0;
 }
 
 void face_answer_window(struct face *f)
 {
     char why[CORE_STATUS_BYTES];
-    if (!f->chosen || core_answer(f->core, f->chosen, why) == CORE_PENDING) return;
-    mark_dirty(f);
-    f->chosen = 0;
+    const enum core_answer result = f->window_request ? core_answer(f->core, f->window_request, why) : CORE_PENDING;
+    if (result == CORE_PENDING) return;
+    f->window_request = 0;
+    if (result == CORE_LOADED) mark_dirty(f);
 }
 
 static void state(void *data, struct window_state *to)
@@ -142,12 +143,19 @@ static bool open_window(struct face *f, uintptr_t parent)
     return true;
 }
 
+/* The user may have resized a floating window, which opens again in its last size. */
+static void read_size(struct gui *gui)
+{
+    if (gui->window && gui->is_floating) window_size(gui->window, &gui->width, &gui->height);
+}
+
 static void close_window(const struct face *f)
 {
     struct gui *gui = f->gui;
-    if (gui->connection >= 0) gui->fds->unregister_fd(f->host, gui->connection);
+    if (gui->fds && gui->connection >= 0) gui->fds->unregister_fd(f->host, gui->connection);
     gui->connection = -1;
     set_ticks(gui, false);
+    read_size(gui);
     window_close(gui->window);
     gui->window = NULL;
 }
@@ -236,8 +244,9 @@ static bool CLAP_ABI set_scale(const clap_plugin_t *plugin, double scale)
 
 static bool CLAP_ABI get_size(const clap_plugin_t *plugin, uint32_t *width, uint32_t *height)
 {
-    const struct gui *gui = face_of(plugin)->gui;
+    struct gui *gui = face_of(plugin)->gui;
     if (!gui) return false;
+    read_size(gui);
     *width = (uint32_t)gui->width;
     *height = (uint32_t)gui->height;
     return true;
@@ -264,6 +273,8 @@ static bool CLAP_ABI adjust_size(const clap_plugin_t *plugin, uint32_t *width, u
     window_smallest_size(&gui->content.model, gui->scale, &min_width, &min_height);
     if (*width < (uint32_t)min_width) *width = (uint32_t)min_width;
     if (*height < (uint32_t)min_height) *height = (uint32_t)min_height;
+    if (*width > INT16_MAX) *width = INT16_MAX;
+    if (*height > INT16_MAX) *height = INT16_MAX;
     return true;
 }
 
@@ -287,8 +298,9 @@ static bool CLAP_ABI set_parent(const clap_plugin_t *plugin, const clap_window_t
 static bool CLAP_ABI set_transient(const clap_plugin_t *plugin, const clap_window_t *window)
 {
     struct gui *gui = face_of(plugin)->gui;
-    if (!gui || gui->window || !gui->is_floating || !window) return false; /* it holds from the first show on */
+    if (!gui || !gui->is_floating || !window) return false;
     gui->transient = window->x11;
+    if (gui->window) window_set_transient(gui->window, gui->transient);
     return true;
 }
 

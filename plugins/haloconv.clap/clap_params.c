@@ -1,16 +1,10 @@
-/* clap_params - the controls as CLAP's parameters. Their ids are control_id. "Enabled" is there the bypass, which hosts
- * know: its value is 1 while the control is 0.
+/* clap_params - the controls as CLAP's parameters. Their ids are control_id. "Enabled" is there the bypass
+ * (control_swap_bypass).
  */
 #include "face.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* The bypass has the control's text of the other value: "On" is a bypass. */
-static double from_clap(int control, double value)
-{
-    return control == ENABLED ? 1 - value : value;
-}
 
 static int find(const struct face *face, clap_id id)
 {
@@ -42,7 +36,7 @@ static bool CLAP_ABI get_info(const clap_plugin_t *plugin, uint32_t index, clap_
     snprintf(info->name, sizeof info->name, "%s", control == ENABLED ? "Bypass" : c->name);
     info->min_value = (double)c->min;
     info->max_value = (double)c->max;
-    info->default_value = from_clap(control, (double)c->initial);
+    info->default_value = control_swap_bypass(control, (double)c->initial);
     return true;
 }
 
@@ -50,7 +44,7 @@ static bool CLAP_ABI get_value(const clap_plugin_t *plugin, clap_id id, double *
 {
     int control = find(face_of(plugin), id);
     if (control == N_CONTROLS) return false;
-    *value = from_clap(control, (double)core_get(face_of(plugin)->core, control));
+    *value = control_swap_bypass(control, (double)core_get(face_of(plugin)->core, control));
     return true;
 }
 
@@ -58,7 +52,7 @@ static bool CLAP_ABI value_to_text(const clap_plugin_t *plugin, clap_id id, doub
 {
     int control = find(face_of(plugin), id);
     if (control == N_CONTROLS || cap == 0) return false;
-    control_text(control, value, text, cap);
+    control_text(control, value, text, cap); /* "On" is a bypass */
     return true;
 }
 
@@ -74,7 +68,7 @@ void face_apply_event(struct face *face, const clap_event_header_t *event)
     if (event->type == CLAP_EVENT_PARAM_VALUE && event->size >= sizeof(clap_event_param_value_t)) {
         const clap_event_param_value_t *e = (const clap_event_param_value_t *)(const void *)event;
         int control = find(face, e->param_id);
-        if (control < N_CONTROLS) core_set(face->core, control, from_clap(control, e->value));
+        if (control < N_CONTROLS) core_set(face->core, control, control_swap_bypass(control, e->value));
     } else if (event->type == CLAP_EVENT_PARAM_MOD && event->size >= sizeof(clap_event_param_mod_t)) {
         const clap_event_param_mod_t *e = (const clap_event_param_mod_t *)(const void *)event;
         int control = find(face, e->param_id);
@@ -98,6 +92,19 @@ void face_gesture(struct face *f, int control, enum gesture gesture)
     if (f->params && f->params->request_flush) f->params->request_flush(f->host);
 }
 
+void face_set_from_window(struct face *f, int control, double value)
+{
+    core_set(f->core, control, value);
+    atomic_store(&f->window_values[control], control_limit(control, value));
+    face_gesture(f, control, GESTURE_VALUE);
+}
+
+void face_rescan(struct face *f)
+{
+    for (int c = 0; c < N_CONTROLS; c++) atomic_store(&f->window_values[c], core_get(f->core, c));
+    if (f->params) f->params->rescan(f->host, CLAP_PARAM_RESCAN_VALUES);
+}
+
 static bool send_gesture(const clap_output_events_t *out, int control, uint16_t type)
 {
     clap_event_param_gesture_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, type, 0},
@@ -105,20 +112,23 @@ static bool send_gesture(const clap_output_events_t *out, int control, uint16_t 
     return out->try_push(out, &e.header);
 }
 
-static bool send_value(const struct face *f, const clap_output_events_t *out, int control)
+/* The host's automation may have set another value since: the last one that the host gets holds. */
+static bool send_value(struct face *f, const clap_output_events_t *out, int control)
 {
+    const double value = (double)atomic_load(&f->window_values[control]);
+    core_set(f->core, control, value);
     clap_event_param_value_t e = {.header = {sizeof e, 0, CLAP_CORE_EVENT_SPACE_ID, CLAP_EVENT_PARAM_VALUE, 0},
                                   .param_id = control_id(control),
                                   .note_id = -1,
                                   .port_index = -1,
                                   .channel = -1,
                                   .key = -1,
-                                  .value = from_clap(control, (double)core_get(f->core, control))};
+                                  .value = control_swap_bypass(control, value)};
     return out->try_push(out, &e.header);
 }
 
 /* Returns the gestures that a full list does not get. */
-static unsigned send(const struct face *f, const clap_output_events_t *out, int control, unsigned gestures)
+static unsigned send(struct face *f, const clap_output_events_t *out, int control, unsigned gestures)
 {
     if (gestures & GESTURE_BEGIN && !send_gesture(out, control, CLAP_EVENT_PARAM_GESTURE_BEGIN)) return gestures;
     gestures &= ~(unsigned)GESTURE_BEGIN;

@@ -24,18 +24,18 @@ void face_report(void *data, int level, const char *text)
         fprintf(stderr, "haloconv: %s\n", text);
 }
 
-/* A mask was loaded, or could not be. */
+/* The worker calls it after a load, for a lost GPU, or if it noted a path for the side that does not play. */
 static void changed(void *data)
 {
     struct face *f = data;
-    atomic_store(&f->is_reported, false);
+    atomic_store(&f->has_news, true);
     f->host->request_callback(f->host);
 }
 
 static void CLAP_ABI on_main_thread(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
-    if (atomic_exchange(&f->is_reported, true)) return;
+    if (!atomic_exchange(&f->has_news, false)) return;
     face_answer_preset(f);
 #ifdef HC_WITH_WINDOW
     face_answer_window(f);
@@ -46,7 +46,7 @@ bool face_is_on_main(const struct face *f, const char *call)
 {
     char text[128];
     if (!f->threads || f->threads->is_main_thread(f->host)) return true;
-    snprintf(text, sizeof text, "the host calls %s outside of its main thread; the call is refused", call);
+    snprintf(text, sizeof text, "the host calls %s outside of its main thread", call);
     face_report((void *)(uintptr_t)f, HC_LIVE_WARNING, text);
     return false;
 }
@@ -147,7 +147,7 @@ static bool CLAP_ABI load(const clap_plugin_t *plugin, const clap_istream_t *str
         face_report(f, HC_LIVE_ERROR, why);
         return false;
     }
-    if (f->params) f->params->rescan(f->host, CLAP_PARAM_RESCAN_VALUES);
+    face_rescan(f);
     return true;
 }
 
@@ -196,7 +196,8 @@ static bool CLAP_ABI init(const clap_plugin_t *plugin)
 static void CLAP_ABI deactivate(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
-    if (!f->is_active || !face_is_on_main(f, "deactivate")) return;
+    if (!f->is_active) return;
+    face_is_on_main(f, "deactivate"); /* the call has no result, so that it is obeyed on any thread */
     core_deactivate(f->core);
     f->is_active = false;
 }

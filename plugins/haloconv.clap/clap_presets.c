@@ -21,24 +21,25 @@ static const char *key_of(const struct face *f)
     return f->preset_key[0] ? f->preset_key : NULL;
 }
 
-static bool refuse(struct face *f, int os_error, const char *text)
+/* Reports the end of the request. why: NULL, it was loaded. */
+static void answer(struct face *f, const char *why)
 {
-    if (f->presets) f->presets->on_error(f->host, f->preset_kind, location_of(f), key_of(f), os_error, text);
-    f->preset = 0;
-    return false;
+    f->preset_request = 0;
+    if (!f->presets) return;
+    if (why)
+        f->presets->on_error(f->host, f->preset_kind, location_of(f), key_of(f), 0, why);
+    else
+        f->presets->loaded(f->host, f->preset_kind, location_of(f), key_of(f));
 }
+
+static const char replaced[] = "another mask was asked for meanwhile";
 
 void face_answer_preset(struct face *f)
 {
     char why[CORE_STATUS_BYTES];
-    enum core_answer answer = f->preset ? core_answer(f->core, f->preset, why) : CORE_PENDING;
-    if (answer == CORE_PENDING) return;
-    if (answer != CORE_LOADED) {
-        refuse(f, 0, answer == CORE_FAILED ? why : "another mask was asked for meanwhile");
-        return;
-    }
-    f->preset = 0;
-    if (f->presets) f->presets->loaded(f->host, f->preset_kind, location_of(f), key_of(f));
+    enum core_answer result = f->preset_request ? core_answer(f->core, f->preset_request, why) : CORE_PENDING;
+    if (result == CORE_PENDING) return;
+    answer(f, result == CORE_LOADED ? NULL : result == CORE_FAILED ? why : replaced);
 }
 
 static const struct plugin_preset *find(const struct face *f, const char *key)
@@ -53,19 +54,28 @@ static bool CLAP_ABI from_location(const clap_plugin_t *plugin, uint32_t kind, c
 {
     struct face *f = face_of(plugin);
     if (!face_is_on_main(f, "preset_load.from_location")) return false;
+    const struct plugin_preset *preset = kind == MORE_LOCATION_PLUGIN ? find(f, key) : NULL;
+    const char *why = NULL;
+    errno = 0;
+    if (kind != MORE_LOCATION_FILE && !preset)
+        why = "this plugin has no such preset";
+    else if (!preset && (!location || strlen(location) >= sizeof f->preset_location))
+        why = "the path is missing or too long";
+    else if (key && strlen(key) >= sizeof f->preset_key)
+        why = "the key is too long";
+    else if (!preset && access(location, R_OK) != 0)
+        why = "the file cannot be read; check its path and rights";
+    if (why) { /* the request before stays */
+        if (f->presets) f->presets->on_error(f->host, kind, location, key, errno, why);
+        return false;
+    }
+    face_answer_preset(f);
+    if (f->preset_request) answer(f, replaced);
     f->preset_kind = kind;
     snprintf(f->preset_location, sizeof f->preset_location, "%s", location ? location : "");
     snprintf(f->preset_key, sizeof f->preset_key, "%s", key ? key : "");
-    if (kind == MORE_LOCATION_FILE) {
-        if (!location || strlen(location) >= CORE_PATH_BYTES) return refuse(f, 0, "the path is missing or too long");
-        if (access(location, R_OK) != 0) return refuse(f, errno, "the file cannot be read; check its path and rights");
-        f->preset = core_choose_mask(f->core, location);
-    } else {
-        const struct plugin_preset *preset = kind == MORE_LOCATION_PLUGIN ? find(f, key) : NULL;
-        if (!preset) return refuse(f, 0, "this plugin has no such preset");
-        f->preset = core_load_preset(f->core, preset);
-        if (f->params) f->params->rescan(f->host, CLAP_PARAM_RESCAN_VALUES);
-    }
+    f->preset_request = preset ? core_load_preset(f->core, preset) : core_choose_mask(f->core, location);
+    if (preset) face_rescan(f);
     return true;
 }
 
@@ -99,7 +109,7 @@ static bool CLAP_ABI get_metadata(const struct more_provider *provider, uint32_t
         for (int v = 0; v < N_VARIANTS; v++) {
             char id[64];
             if (!preset_fits(s, &variants[v])) continue;
-            snprintf(id, sizeof id, "haloconv.%s", variants[v].symbol);
+            snprintf(id, sizeof id, PLUGIN_ID "%s", variants[v].symbol);
             to->add_plugin_id(to, &(struct more_plugin_id){"clap", id});
         }
         to->set_flags(to, MORE_IS_FACTORY_CONTENT);

@@ -11,6 +11,8 @@
 #include <clap/ext/timer-support.h>
 #include <stdatomic.h>
 
+#define PLUGIN_ID "haloconv." /* followed by the variant's symbol */
+
 enum { PIECE = 256 }; /* frames that are converted from and to 64 bits at once */
 
 struct face {
@@ -26,13 +28,14 @@ struct face {
     bool is_active;              /* main thread; others read it between activate and deactivate */
     uint32_t reported_tail;      /* audio */
     float (*pieces)[PIECE];      /* [n_in + n_out]; audio */
-    atomic_bool is_reported;     /* on_main_thread is called; it reads the status */
+    atomic_bool has_news;        /* set by the worker, cleared by on_main_thread */
     atomic_uint gestures[N_CONTROLS]; /* enum gesture: what the window did, and the host does not know yet */
+    _Atomic float window_values[N_CONTROLS]; /* for GESTURE_VALUE: the last value that the window set */
     struct gui *gui;             /* main thread; NULL: no window */
-    uint64_t chosen;             /* main thread: number of the request of the window, whose end changes the state */
+    uint64_t window_request;     /* main thread: number of the window's request, whose end changes the state; 0: none */
 
-    /* main thread: the preset or file that was asked for last; preset: number of its request, 0 = it is answered */
-    uint64_t preset;
+    /* main thread: the last preset or file that was not refused; preset_request: its number, 0: it is answered */
+    uint64_t preset_request;
     uint32_t preset_kind;
     char preset_location[CORE_PATH_BYTES], preset_key[32];
 };
@@ -48,9 +51,11 @@ static inline struct face *face_of(const clap_plugin_t *plugin)
 /* clap_params.c */
 extern const clap_plugin_params_t face_params;
 void face_apply_event(struct face *face, const clap_event_header_t *event); /* audio, or main while inactive */
+void face_rescan(struct face *face); /* main thread: a state or preset has set the controls, maybe after the window */
 
 enum gesture { GESTURE_BEGIN = 1, GESTURE_VALUE = 2, GESTURE_END = 4 };
 void face_gesture(struct face *face, int control, enum gesture gesture); /* main thread: for the next block or flush */
+void face_set_from_window(struct face *face, int control, double value); /* main thread */
 void face_send_gestures(struct face *face, const clap_output_events_t *out); /* as face_apply_event; NULL: no list */
 
 /* clap_process.c: audio */

@@ -37,11 +37,11 @@ void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri, cons
 
 static LV2_URID urid_of(const struct uris *uris, const LV2_Atom *atom)
 {
-    return atom && atom->type == uris->atom_URID && atom->size >= sizeof(LV2_URID) ? ((const LV2_Atom_URID *)atom)->body
-                                                                                   : 0;
+    return atom->type == uris->atom_URID && atom->size >= sizeof(LV2_URID) ? ((const LV2_Atom_URID *)atom)->body : 0;
 }
 
-/* The content of a patch:Set or patch:Get; otype is 0 for a damaged object or another plugin's. */
+/* The content of a patch:Set or patch:Get, without properties that end behind the atom; otype is 0 for another atom, or
+ * for another plugin's message. */
 struct message {
     LV2_URID otype, parameter;
     const LV2_Atom *value;
@@ -51,33 +51,44 @@ static struct message message_read(const struct uris *uris, const LV2_Atom *atom
 {
     if (atom->type != uris->atom_Object || atom->size < sizeof(LV2_Atom_Object_Body)) return (struct message){0};
     const LV2_Atom_Object *object = (const LV2_Atom_Object *)atom;
-    const LV2_Atom *subject = NULL, *property = NULL, *value = NULL;
-    lv2_atom_object_get(object, uris->patch_subject, &subject, uris->patch_property, &property, uris->patch_value,
-                        &value, 0);
-    LV2_URID plugin = urid_of(uris, subject);
-    if (plugin && plugin != uris->plugin) return (struct message){0};
-    return (struct message){object->body.otype, urid_of(uris, property), value};
+    const char *end = (const char *)(atom + 1) + atom->size;
+    LV2_URID plugin = 0;
+    struct message m = {.otype = object->body.otype};
+    for (const LV2_Atom_Property_Body *p = lv2_atom_object_begin(&object->body);
+         (const char *)(p + 1) <= end && p->value.size <= (size_t)(end - (const char *)(p + 1));
+         p = lv2_atom_object_next(p)) {
+        if (p->key == uris->patch_subject) plugin = urid_of(uris, &p->value);
+        if (p->key == uris->patch_property) m.parameter = urid_of(uris, &p->value);
+        if (p->key == uris->patch_value) m.value = &p->value;
+    }
+    if (plugin && plugin != uris->plugin) m.otype = 0;
+    return m;
+}
+
+/* Returns the text of the value, without a final 0; NULL: the value is not a text. */
+static const char *text_of(const struct uris *uris, const LV2_Atom *value, size_t *length)
+{
+    if (!value || (value->type != uris->atom_Path && value->type != uris->atom_String)) return NULL;
+    *length = strnlen((const char *)(value + 1), value->size);
+    return (const char *)(value + 1);
 }
 
 LV2_URID patch_property(const struct uris *uris, const LV2_Atom *atom, const char **text, size_t *length)
 {
     struct message m = message_read(uris, atom);
-    if (m.otype != uris->patch_Set || !m.value) return 0;
-    if (m.value->type != uris->atom_Path && m.value->type != uris->atom_String) return 0;
-    *text = (const char *)(m.value + 1);
-    *length = strnlen(*text, m.value->size);
-    return m.parameter;
+    *text = m.otype == uris->patch_Set ? text_of(uris, m.value, length) : NULL;
+    return *text ? m.parameter : 0;
 }
 
 enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, int *side, const char **path, size_t *length)
 {
     struct message m = message_read(uris, atom);
-    bool is_get = m.otype == uris->patch_Get;
-    LV2_URID parameter = is_get ? m.parameter : patch_property(uris, atom, path, length);
-    *side = parameter == uris->masks[SIDE_B] ? SIDE_B : SIDE_A;
-    bool is_mask = parameter == uris->masks[*side];
-    if (is_get) return !parameter || is_mask || parameter == uris->status ? PATCH_GET : PATCH_NONE;
-    return is_mask && *length > 0 ? PATCH_SET : PATCH_NONE;
+    *side = m.parameter == uris->masks[SIDE_B] ? SIDE_B : SIDE_A;
+    bool is_mask = m.parameter == uris->masks[*side];
+    if (m.otype == uris->patch_Get)
+        return !m.parameter || is_mask || m.parameter == uris->status ? PATCH_GET : PATCH_NONE;
+    *path = m.otype == uris->patch_Set && is_mask ? text_of(uris, m.value, length) : NULL;
+    return *path && *length > 0 ? PATCH_SET : PATCH_NONE;
 }
 
 void patch_set(const struct uris *uris, LV2_Atom_Forge *forge, LV2_URID property, const char *text)

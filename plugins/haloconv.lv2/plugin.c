@@ -50,7 +50,9 @@ struct plugin {
     float *control[N_CONTROLS];
     const LV2_Atom_Sequence *messages_in;
     LV2_Atom_Sequence *messages_out;
-    bool must_notify; /* the next run() sends `masks` and `status` to the host */
+    bool must_notify; /* the next run() with frames sends `masks` and `status` to the host */
+    const char
+        *refused; /* why the last request was refused: then the status of the next notification; NULL: it was not */
     char masks[N_SIDES][CORE_PATH_BYTES];
     char status[CORE_STATUS_BYTES];
 
@@ -147,7 +149,7 @@ static void play(struct plugin *p, uint32_t from, uint32_t to)
 static void play_with_messages(struct plugin *p, uint32_t n_frames)
 {
     uint32_t done = 0;
-    if (n_frames > 0 && p->map && p->messages_in && p->messages_in->atom.type == p->uris.atom_Sequence)
+    if (p->map && p->messages_in && p->messages_in->atom.type == p->uris.atom_Sequence)
         LV2_ATOM_SEQUENCE_FOREACH(p->messages_in, event)
         {
             const char *path = NULL;
@@ -161,10 +163,13 @@ static void play_with_messages(struct plugin *p, uint32_t n_frames)
                 play(p, done, (uint32_t)at);
                 done = (uint32_t)at;
             }
-            if (core_request_mask(p->core, side, path, length))
+            if (core_request_mask(p->core, side, path, length)) {
                 schedule(p, p->schedule);
-            else
+            } else {
+                p->refused = p->schedule ? "the path is too long; move the file to a folder with a shorter path"
+                                         : "this host has no worker, so that the mask cannot change while it plays";
                 p->must_notify = true; /* the mask that plays stays */
+            }
         }
     if (done < n_frames) play(p, done, n_frames);
 }
@@ -175,12 +180,15 @@ static void notify(struct plugin *p, uint32_t n_frames)
     LV2_Atom_Forge_Frame sequence;
     lv2_atom_forge_set_buffer(&p->forge, (uint8_t *)p->messages_out, p->messages_out->atom.size);
     lv2_atom_forge_sequence_head(&p->forge, &sequence, 0);
-    int64_t at = n_frames ? n_frames - 1 : 0;
-    for (int side = 0; side < N_SIDES && p->must_notify; side++)
-        if (p->masks[side][0]) patch_write(&p->uris, &p->forge, at, p->uris.masks[side], p->masks[side]);
-    if (p->must_notify && p->status[0]) patch_write(&p->uris, &p->forge, at, p->uris.status, p->status);
+    if (p->must_notify && n_frames > 0) { /* hosts drop the output of an empty block */
+        const char *status = p->refused ? p->refused : p->status;
+        for (int side = 0; side < N_SIDES; side++)
+            if (p->masks[side][0]) patch_write(&p->uris, &p->forge, n_frames - 1, p->uris.masks[side], p->masks[side]);
+        if (status[0]) patch_write(&p->uris, &p->forge, n_frames - 1, p->uris.status, status);
+        p->must_notify = false;
+        p->refused = NULL;
+    }
     lv2_atom_forge_pop(&p->forge, &sequence);
-    p->must_notify = false;
 }
 
 static void run(LV2_Handle handle, uint32_t n_frames)
@@ -252,14 +260,10 @@ static void cleanup(LV2_Handle handle)
 
 static struct core *make_core(struct plugin *p, const char *bundle)
 {
-    size_t length = strlen(bundle);
-    char *folder = malloc(length + 2);
-    if (!folder) return NULL;
-    snprintf(folder, length + 2, "%s%s", bundle, length && bundle[length - 1] == '/' ? "" : "/");
-    struct core *core = core_new(p->variant, folder,
-                                 &(struct core_host){p, p->schedule ? CORE_HOST_WORKER : CORE_NO_WORKER, report, NULL});
-    free(folder);
-    return core;
+    char folder[CORE_PATH_BYTES];
+    bundle_folder(bundle, folder);
+    return core_new(p->variant, folder,
+                    &(struct core_host){p, p->schedule ? CORE_HOST_WORKER : CORE_NO_WORKER, report, NULL});
 }
 
 static const LV2_Descriptor descriptors[N_VARIANTS];
@@ -298,14 +302,15 @@ static void path_free(const LV2_State_Free_Path *free_path, char *path)
         free(path);
 }
 
-/* Stores the path of a side, unless it is empty. */
+/* Stores the path of a side; "", a string, of an empty one: a host would make a path of a relative path. */
 static LV2_State_Status save_side(struct plugin *p, int side, LV2_State_Store_Function store, LV2_State_Handle to,
                                   const LV2_Feature *const *features)
 {
     LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
     char path[CORE_PATH_BYTES];
     core_get_side(p->core, side, path);
-    if (!path[0]) return LV2_STATE_SUCCESS;
+    if (!path[0])
+        return store(to, p->uris.masks[side], "", 1, p->uris.atom_String, LV2_STATE_IS_POD | LV2_STATE_IS_PORTABLE);
     if (!map_path) /* the state then works on this machine only */
         return store(to, p->uris.masks[side], path, strlen(path) + 1, p->uris.atom_Path, LV2_STATE_IS_POD);
     char *mapped = map_path->abstract_path(map_path->handle, path);
@@ -326,8 +331,8 @@ static LV2_State_Status save(LV2_Handle handle, LV2_State_Store_Function store, 
     return status == LV2_STATE_SUCCESS ? save_side(p, SIDE_B, store, to, features) : status;
 }
 
-/* Finds the path of a side in a state, as a path on this machine. Without it, A is the mask of a new instance, and B is
- * empty. */
+/* Finds the path of a side in a state, as a path on this machine. Without it, A is the mask of a new instance, and B
+ * stays: a preset has A only. */
 static LV2_State_Status path_of_state(struct plugin *p, int side, LV2_State_Retrieve_Function retrieve,
                                       LV2_State_Handle from, const LV2_Feature *const *features,
                                       char path[CORE_PATH_BYTES])
@@ -336,9 +341,11 @@ static LV2_State_Status path_of_state(struct plugin *p, int side, LV2_State_Retr
     size_t size = 0;
     uint32_t type = 0, flags = 0;
     const char *value = retrieve(from, p->uris.masks[side], &size, &type, &flags);
-    path[0] = '\0';
     if (!value || size == 0) {
-        if (side == SIDE_A) core_shipped_path(p->core, NULL, path);
+        if (side == SIDE_A)
+            core_shipped_path(p->core, NULL, path);
+        else
+            core_get_side(p->core, side, path);
         return LV2_STATE_SUCCESS;
     }
     if (type != p->uris.atom_Path && type != p->uris.atom_String) return LV2_STATE_ERR_BAD_TYPE;
@@ -346,7 +353,7 @@ static LV2_State_Status path_of_state(struct plugin *p, int side, LV2_State_Retr
     if ((size_t)snprintf(given, sizeof given, "%.*s", (int)(size < sizeof given ? size : sizeof given), value) >=
         sizeof given)
         return LV2_STATE_ERR_NO_SPACE;
-    char *absolute = map_path ? map_path->absolute_path(map_path->handle, given) : NULL;
+    char *absolute = map_path && given[0] ? map_path->absolute_path(map_path->handle, given) : NULL;
     snprintf(path, CORE_PATH_BYTES, "%s", absolute ? absolute : given);
     if (absolute) path_free(lv2_features_data(features, LV2_STATE__freePath), absolute);
     return LV2_STATE_SUCCESS;

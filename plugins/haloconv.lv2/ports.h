@@ -7,7 +7,10 @@
 #ifndef PORTS_H
 #define PORTS_H
 
-#include "plugins/core/controls.h"
+#include "plugins/core/core.h"
+
+#include <stdio.h>
+#include <string.h>
 
 #define PLUGIN_URI "urn:haloconv:lv2:" /* followed by the variant's symbol */
 #define MASK_URI PLUGIN_URI "mask"     /* the parameter with the path of mask A */
@@ -19,12 +22,18 @@
 #define UI_URI PLUGIN_URI "ui"         /* the window */
 #define METERS_URI PLUGIN_URI "meters" /* extension data of a plugin: a struct plugin_meters, for the window */
 
-struct core_meters;
 struct plugin_meters {
     void (*get)(void *instance, struct core_meters *meters); /* [setup] core_get_meters                          */
 };
 
 enum { MESSAGE_BYTES = 16384 };
+
+/* Writes the path of the bundle with one / at its end, which some hosts leave out. */
+static inline void bundle_folder(const char *bundle, char folder[CORE_PATH_BYTES])
+{
+    size_t length = strlen(bundle);
+    snprintf(folder, CORE_PATH_BYTES, "%s%s", bundle, length && bundle[length - 1] == '/' ? "" : "/");
+}
 
 static inline const char *variant_file_uri(const struct variant *variant, int side)
 {

@@ -66,7 +66,9 @@ static void port_event(LV2UI_Handle handle, uint32_t port, uint32_t size, uint32
     if (format == 0 && size == sizeof(float) && i < N_CONTROLS + 2 &&
         variant_port_control(ui->variant, (int)i) < N_CONTROLS)
         ui->values[variant_port_control(ui->variant, (int)i)] = *(const float *)data;
-    if (format != ui->uris.event_transfer || port != messages_in(ui) + 1 || size < sizeof(LV2_Atom)) return;
+    if (format != ui->uris.event_transfer || port != messages_in(ui) + 1 || size < sizeof(LV2_Atom) ||
+        ((const LV2_Atom *)data)->size > size - sizeof(LV2_Atom))
+        return;
     LV2_URID property = patch_property(&ui->uris, data, &text, &length);
     for (int side = 0; side < N_SIDES; side++)
         if (property == ui->uris.masks[side]) copy(ui->masks[side], sizeof ui->masks[side], text, length);
@@ -75,18 +77,13 @@ static void port_event(LV2UI_Handle handle, uint32_t port, uint32_t size, uint32
     ui->is_loading = false;
 }
 
-static int side_of(const struct ui *ui)
-{
-    return ui->values[A_B] > 0.5f ? SIDE_B : SIDE_A;
-}
-
 static void send_message(struct ui *ui, const char *path) /* NULL: asks for masks and status */
 {
     uint64_t buffer[MESSAGE_BYTES / sizeof(uint64_t)];
     const LV2_Atom *message = (const LV2_Atom *)(const void *)buffer;
     lv2_atom_forge_set_buffer(&ui->forge, (uint8_t *)buffer, sizeof buffer);
     if (path)
-        patch_set(&ui->uris, &ui->forge, ui->uris.masks[side_of(ui)], path);
+        patch_set(&ui->uris, &ui->forge, ui->uris.masks[control_side(ui->values[A_B])], path);
     else
         patch_get(&ui->uris, &ui->forge);
     ui->write(ui->host, messages_in(ui), lv2_atom_total_size(message), ui->uris.event_transfer, message);
@@ -133,18 +130,8 @@ static void state(void *data, struct window_state *to)
     const struct ui *ui = data;
     struct core_meters meters = {.engine = ""};
     if (ui->meters) ui->meters->get(ui->instance, &meters);
-    for (int side = 0; side < N_SIDES; side++) {
-        snprintf(to->mask[side], sizeof to->mask[side], "%s", ui->masks[side]);
-        to->gain_db[side] = meters.gain_db[side];
-    }
-    to->side = side_of(ui);
-    snprintf(to->backend, sizeof to->backend, "%s", meters.engine);
-    plugin_window_status(to, ui->status, ui->is_loading);
-    to->in_peak = meters.in_peak, to->out_peak = meters.out_peak;
-    to->load = ui->values[LOAD];
-    to->late = (uint64_t)ui->values[LATE];
-    to->lost = (uint64_t)ui->values[LOST];
-    to->overruns = (uint64_t)ui->values[OVERRUNS];
+    for (int side = 0; side < N_SIDES; side++) snprintf(to->mask[side], sizeof to->mask[side], "%s", ui->masks[side]);
+    plugin_window_fill(to, ui->values, &meters, ui->status, ui->is_loading);
 }
 
 /* ---- life --------------------------------------------------------------------------------------- */
@@ -167,11 +154,11 @@ static int resize(LV2UI_Feature_Handle handle, int width, int height)
     return 0;
 }
 
-static double scale_of(LV2_URID_Map *map, const LV2_Options_Option *option)
+static double scale_of(const struct ui *ui, LV2_URID_Map *map, const LV2_Options_Option *option)
 {
-    LV2_URID factor = map->map(map->handle, LV2_UI__scaleFactor), number = map->map(map->handle, LV2_ATOM__Float);
+    LV2_URID factor = map->map(map->handle, LV2_UI__scaleFactor);
     for (; option && option->key; option++)
-        if (option->key == factor && option->type == number && option->value)
+        if (option->key == factor && option->type == ui->uris.atom_Float && option->value)
             return (double)*(const float *)option->value;
     return 0;
 }
@@ -201,7 +188,6 @@ static LV2UI_Handle instantiate(const LV2UI_Descriptor *descriptor, const char *
     static const struct plugin_window_face calls = {get, begin, set, end, load, state};
     (void)descriptor;
     char folder[CORE_PATH_BYTES], why[400] = "this is not a plugin of haloconv, or the host has no URIDs";
-    size_t length = strlen(bundle);
     const struct variant *variant = variant_of(plugin_uri);
     LV2_URID_Map *map = lv2_features_data(features, LV2_URID__map);
     struct ui *ui = variant && map ? calloc(1, sizeof *ui) : NULL;
@@ -215,10 +201,10 @@ static LV2UI_Handle instantiate(const LV2UI_Descriptor *descriptor, const char *
         ui->instance = lv2_features_data(features, LV2_INSTANCE_ACCESS_URI);
         if (ui->instance && access) ui->meters = access->data_access(METERS_URI);
         for (int c = 0; c < N_CONTROLS; c++) ui->values[c] = controls[c].initial;
-        snprintf(folder, sizeof folder, "%s%s", bundle, length && bundle[length - 1] == '/' ? "" : "/");
+        bundle_folder(bundle, folder);
         plugin_window_init(&ui->content, variant, folder, &calls, ui);
     }
-    double scale = ui ? scale_of(map, lv2_features_data(features, LV2_OPTIONS__options)) : 0;
+    double scale = ui ? scale_of(ui, map, lv2_features_data(features, LV2_OPTIONS__options)) : 0;
     if (!ui || !open_window(ui, features, scale, why, sizeof why)) {
         fprintf(stderr, "haloconv: %s\n", why);
         free(ui);

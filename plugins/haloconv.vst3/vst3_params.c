@@ -9,12 +9,6 @@
 
 /* ---- values ------------------------------------------------------------------------------------- */
 
-/* The value of a parameter is that of its control, but for the bypass. */
-static double swap_bypass(int control, double value)
-{
-    return control == ENABLED ? 1 - value : value;
-}
-
 bool vst3_is_meter(int control)
 {
     return controls[control].flags & CONTROL_OUTPUT && !(controls[control].flags & CONTROL_HIDDEN);
@@ -45,12 +39,12 @@ static double from_plain(int control, double plain)
 
 double vst3_from_normalised(int control, double normalised)
 {
-    return swap_bypass(control, to_plain(control, normalised));
+    return control_swap_bypass(control, to_plain(control, normalised));
 }
 
 double vst3_to_normalised(int control, double value)
 {
-    return from_plain(control, swap_bypass(control, value));
+    return from_plain(control, control_swap_bypass(control, value));
 }
 
 /* Is the control a parameter: one that users set, or a meter? */

@@ -441,6 +441,11 @@ void window_set_transient(struct window *w, uintptr_t owner)
     unguard(outer);
 }
 
+void window_size(const struct window *w, int *width, int *height)
+{
+    *width = w->width, *height = w->height;
+}
+
 uintptr_t window_id(const struct window *w)
 {
     return puglGetNativeView(w->view);

@@ -119,6 +119,7 @@ void window_set_scale(struct window *window, double scale);  /* keeps the size *
 void window_show(struct window *window, bool is_visible);
 void window_set_title(struct window *window, const char *title);   /* at first the model's; UTF-8 */
 void window_set_transient(struct window *window, uintptr_t owner);  /* X11 window that it stays above */
+void window_size(const struct window *window, int *width, int *height); /* as the user or window_resize left it */
 uintptr_t window_id(const struct window *window);            /* X11 window   */
 int window_descriptor(const struct window *window);          /* of the connection: readable if events wait */
 

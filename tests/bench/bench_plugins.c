@@ -32,10 +32,10 @@ static void *open_one(enum standard standard, const char *mask)
     int length = snprintf(state, sizeof state, "haloconv plugin 1\nvariant stereo\nmask %s\nwet 0\nbackend %d\nend\n",
                           mask, BACKEND_CPU);
     if (standard == LV2_PLUGIN) {
-        struct host *h = host_open("stereo", RATE, block, block, WORKER_THREAD);
-        *host_control(h, BACKEND) = BACKEND_CPU;
-        host_activate(h);
-        host_send_mask(h, mask, 0);
+        struct lv2_host *h = lv2_host_open("stereo", RATE, block, block, WORKER_THREAD);
+        *lv2_host_control(h, BACKEND) = BACKEND_CPU;
+        lv2_host_activate(h);
+        lv2_host_send_mask(h, mask, 0);
         return h;
     }
     if (standard == CLAP_PLUGIN) {
@@ -54,7 +54,7 @@ static void *open_one(enum standard standard, const char *mask)
 static void close_one(enum standard standard, void *instance)
 {
     if (standard == LV2_PLUGIN)
-        host_close(instance);
+        lv2_host_close(instance);
     else if (standard == CLAP_PLUGIN)
         clap_deactivate(instance), clap_close(instance);
     else
@@ -64,7 +64,7 @@ static void close_one(enum standard standard, void *instance)
 static void play_one(enum standard standard, void *instance)
 {
     if (standard == LV2_PLUGIN)
-        host_connect_audio(instance, in, out), host_run(instance, block);
+        lv2_host_connect_audio(instance, in, out), lv2_host_run(instance, block);
     else if (standard == CLAP_PLUGIN)
         clap_play(instance, in, out, (uint32_t)block);
     else

@@ -222,7 +222,7 @@ class Calls:
     def __init__(self, shape, device, dtype, at_once=False, by_index=False):
         ours = our_module("_tensors")
         types = ({torch.float32: ours.FLOAT32, torch.bfloat16: ours.BFLOAT16}[dtype],) * 3
-        self.numbers = torch.arange(shape.batch, device=device) if by_index else None
+        self.index = torch.arange(shape.batch, device=device) if by_index else None
         h_size, groups = ((shape.batch, shape.taps), (shape.batch, 1)) if by_index else (shape.sizes[1], None)
         sizes = shape.sizes[0], h_size, shape.sizes[2]
         x, h, y = ((size, torch.empty(size, device="meta").stride()) for size in sizes)
@@ -234,15 +234,15 @@ class Calls:
             kinds["gradient_h"] = ours.GRADIENT_H, y, x, h_size, None
         self.plans = {name: ours.make_plan(op, shape.mode, str(device).encode(), 0, a, b, size, types, groups, 0, c)
                       for name, (op, a, b, size, c) in kinds.items()}
-        self.bytes, self.index = max(plan.bytes for plan in self.plans.values()), device.index
+        self.bytes, self.device_index = max(plan.bytes for plan in self.plans.values()), device.index
         self.stream_of = our_module("torch")._current_stream if device.type == "cuda" else lambda index: None
         self.memory = torch.empty(self.bytes + ours.ALIGNMENT, dtype=torch.uint8, device=device)
         self.workspace = self.memory.data_ptr() + (-self.memory.data_ptr()) % ours.ALIGNMENT
 
     def run(self, op, a, b, out, c=None, out_h=None):
-        lists = [None if value is None else value.data_ptr() for value in (self.numbers, c, out_h)]
-        self.plans[op].run(a.data_ptr(), b.data_ptr(), out.data_ptr(), self.workspace, self.stream_of(self.index),
-                           None, lists[0], None, *lists[1:])
+        index, c, out_h = (None if value is None else value.data_ptr() for value in (self.index, c, out_h))
+        self.plans[op].run(a.data_ptr(), b.data_ptr(), out.data_ptr(), self.workspace, self.stream_of(self.device_index),
+                           None, index, None, c, out_h)
 
 
 # ---- the definition in float64 ----

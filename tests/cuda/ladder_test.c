@@ -61,6 +61,15 @@ static void many_channels_match_reference(const char *backend)
             compare(&(struct shape){shapes[i].taps, shapes[i].frames, shapes[i].n_ch, (enum sharing)sharing}, 128, &r);
 }
 
+/* So many taps that rung 16 has more segments, a channel each, than places in its ring. */
+static void masks_of_seconds_match_reference(const char *backend)
+{
+    (void)backend;
+    need_device();
+    struct random r = random_seeded(5);
+    compare(&(struct shape){150000, 8, 6, SHARED}, 128, &r);
+}
+
 static void textbook_exercises_are_exact(const char *backend)
 {
     (void)backend;
@@ -84,6 +93,7 @@ int main(void)
         {"rungs_match_reference", rungs_match_reference, false},
 #ifdef HC_WITH_CUDA
         {"many_channels_match_reference", many_channels_match_reference, false},
+        {"masks_of_seconds_match_reference", masks_of_seconds_match_reference, false},
         {"textbook_exercises_are_exact", textbook_exercises_are_exact, false},
 #endif
     };

@@ -35,63 +35,63 @@ struct plugin_host {                /* of one instance of the stereo plugin     
 
 /* ---- LV2: a worker that is a thread ------------------------------------------------------------- */
 
-static struct host *lv2;
+static struct lv2_host *lv2;
 
 /* A saved session restores the mask. */
 static void lv2_open(const char *mask)
 {
-    struct host_state state = {0};
-    lv2 = host_open("stereo", LIVE_RATE, OTHER_BLOCK, BLOCK, WORKER_THREAD);
-    check(host_save(lv2, &state, false) == 0, "the state cannot be saved");
+    struct lv2_host_state state = {0};
+    lv2 = lv2_host_open("stereo", LIVE_RATE, OTHER_BLOCK, BLOCK, WORKER_THREAD);
+    check(lv2_host_save(lv2, &state, false) == 0, "the state cannot be saved");
     state.size = (size_t)snprintf(state.value, sizeof state.value, "%s", mask) + 1;
-    check(host_restore(lv2, &state, false, false) == 0, "the state cannot be restored");
-    host_activate(lv2);
+    check(lv2_host_restore(lv2, &state, false, false) == 0, "the state cannot be restored");
+    lv2_host_activate(lv2);
 }
 
 static void lv2_close(void)
 {
-    host_close(lv2);
+    lv2_host_close(lv2);
 }
 
 static void lv2_process(const float *const *in, float *const *out, int n)
 {
-    host_connect_audio(lv2, (float *const *)in, out);
-    host_run(lv2, n);
+    lv2_host_connect_audio(lv2, (float *const *)in, out);
+    lv2_host_run(lv2, n);
 }
 
 static void lv2_ask_mask(const char *path)
 {
-    host_send_mask(lv2, path, 0);
+    lv2_host_send_mask(lv2, path, 0);
 }
 
 static void lv2_set(enum control control, double value)
 {
-    *host_control(lv2, control) = (float)value;
+    *lv2_host_control(lv2, control) = (float)value;
 }
 
 static void lv2_reset(void)
 {
-    host_deactivate(lv2);
-    host_activate(lv2);
+    lv2_host_deactivate(lv2);
+    lv2_host_activate(lv2);
 }
 
 static const char *lv2_caught(void)
 {
-    return host_caught(lv2);
+    return lv2_host_caught(lv2);
 }
 
 static const char *lv2_log(void)
 {
-    return host_log(lv2);
+    return lv2_host_log(lv2);
 }
 
 static double lv2_late(void)
 {
-    return (double)*host_control(lv2, LATE);
+    return (double)*lv2_host_control(lv2, LATE);
 }
 
-static const struct plugin_host lv2_host = {lv2_open,  lv2_close,  lv2_process, lv2_ask_mask, lv2_set,
-                                            lv2_reset, lv2_caught, lv2_log,     lv2_late};
+static const struct plugin_host lv2_calls = {lv2_open,  lv2_close,  lv2_process, lv2_ask_mask, lv2_set,
+                                             lv2_reset, lv2_caught, lv2_log,     lv2_late};
 
 /* ---- CLAP --------------------------------------------------------------------------------------- */
 
@@ -109,7 +109,7 @@ static void clap_open_stereo(const char *mask)
 {
     clap = clap_open("stereo", true);
     clap_ask_mask(mask);
-    clap_activate(clap, LIVE_RATE, BLOCK);
+    clap_activate(clap, LIVE_RATE, OTHER_BLOCK);
 }
 
 static void clap_close_stereo(void)
@@ -127,7 +127,7 @@ static void clap_set_control(enum control control, double value)
     if (control == FREEWHEEL)
         clap_set_offline(clap, value > 0);
     else
-        clap_set(clap, control, control == ENABLED ? 1 - value : value, 0); /* the bypass */
+        clap_set(clap, control, control_swap_bypass(control, value), 0);
 }
 
 static void clap_reset_stereo(void)
@@ -209,7 +209,7 @@ static void vst3_set(enum control control, double value)
     if (control == FREEWHEEL)
         vst3->setup.process_mode = value > 0 ? V3_OFFLINE : V3_REALTIME;
     else
-        vst3_point(vst3, control, control == ENABLED ? 1 - value : value, 0); /* the bypass */
+        vst3_point(vst3, control, control_swap_bypass(control, value), 0);
 }
 
 static void vst3_reset(void)
@@ -251,37 +251,37 @@ static const struct plugin_host vst3_calls = {vst3_open_stereo, vst3_close_stere
 
 /* ---- the driver --------------------------------------------------------------------------------- */
 
-static const struct plugin_host *host; /* NULL: nothing is open */
+static const struct plugin_host *driven; /* NULL: nothing is open */
 static struct live_log seen;
 static enum backend backend;
 
 static void read_log(void)
 {
-    live_log_read(&seen, host->log());
+    live_log_read(&seen, driven->log());
 }
 
 static struct live_counts counts(void)
 {
     read_log();
-    seen.counts.late = (int)lrint(host->late());
+    seen.counts.late = (int)lrint(driven->late());
     return seen.counts;
 }
 
 static void close_plugin(void)
 {
-    if (host) host->close();
-    host = NULL;
+    if (driven) driven->close();
+    driven = NULL;
 }
 
 static const char *process(const float *const *in, float *const *out, int n)
 {
-    host->process(in, out, n);
-    return SANITIZED ? NULL : host->caught();
+    driven->process(in, out, n);
+    return SANITIZED ? NULL : driven->caught();
 }
 
 static void ask_mask(const char *path)
 {
-    host->ask_mask(path);
+    driven->ask_mask(path);
 }
 
 static void run_silence(void)
@@ -296,8 +296,8 @@ static void choose_device(const char *fault)
 {
     double give_up = now_s() + 120;
     setenv("HC_FAULT", fault, 1);
-    host->set(FREEWHEEL, 1);
-    host->set(BACKEND, backend = BACKEND_GPU);
+    driven->set(FREEWHEEL, 1);
+    driven->set(BACKEND, backend = BACKEND_GPU);
     for (int ms = 0; seen.counts.rebuilds == 0; ms++) {
         check(now_s() < give_up, "the device does not play: %s", seen.text);
         if (ms % 200 == 0) run_silence();
@@ -313,32 +313,32 @@ static void open_plugin(const struct plugin_host *with, const struct live_setup 
     seen = (struct live_log){.text = ""};
     backend = BACKEND_AUTO;
     with->open(setup->mask);
-    host = with;
+    driven = with;
     read_log();
     check(seen.counts.masks == 1, "%s cannot be played: %s", setup->mask, seen.text);
-    if (!SANITIZED) host->caught(); /* sets the trap */
+    if (!SANITIZED) driven->caught(); /* sets the trap */
     if (setup->fault) choose_device(setup->fault);
     seen.counts.masks = seen.counts.rebuilds = 0;
 }
 
 static void set_freewheel(bool on)
 {
-    host->set(FREEWHEEL, on);
+    driven->set(FREEWHEEL, on);
 }
 
 static void set_bypass(bool on)
 {
-    host->set(ENABLED, !on);
+    driven->set(ENABLED, !on);
 }
 
 static void reset(void)
 {
-    host->reset();
+    driven->reset();
 }
 
 static void ask_device_again(void)
 {
-    host->set(BACKEND, backend = backend == BACKEND_GPU ? BACKEND_AUTO : BACKEND_GPU);
+    driven->set(BACKEND, backend = backend == BACKEND_GPU ? BACKEND_AUTO : BACKEND_GPU);
 }
 
 /* A block has any number of frames. */
@@ -346,7 +346,7 @@ static void ask_block(int block) {}
 
 static void open_lv2(const struct live_setup *setup)
 {
-    open_plugin(&lv2_host, setup);
+    open_plugin(&lv2_calls, setup);
 }
 
 static void open_clap(const struct live_setup *setup)

@@ -1,7 +1,6 @@
 /* The window of the CLAP plugin in a host's frame, on an X server without a screen (Xvfb). */
 #include "clap_host.h"
 #include "gui_frame.h"
-#include "haloconv_live.h"
 
 #include <clap/ext/gui.h>
 #include <math.h>
@@ -120,6 +119,14 @@ static void an_inactive_plugin_sends_in_order_when_it_is_flushed(const char *bac
     until(h, (void)0, value_of(h, ENABLED) > 0.5, "a click on the switch does not bypass");
     clap_flush(h->s);
     check_sent(h, 4, CLAP_EVENT_PARAM_VALUE, ENABLED, 1);
+    char state[32768];
+    const double saved = value_of(h, WET);
+    check(clap_save(h->s, state, 4096), "save");
+    gui_click(&h->f, gui_part(&h->f, WET), 5, 1);
+    until(h, (void)0, value_of(h, WET) < saved - 0.4, "a notch sets %g dB", value_of(h, WET));
+    check(clap_load(h->s, state, strlen(state), 4096), "load");
+    clap_flush(h->s);
+    check(fabs(value_of(h, WET) - saved) < 1e-6, "the state's %g dB became %g", saved, value_of(h, WET));
     close_gui(h);
 }
 
@@ -153,6 +160,15 @@ static void a_full_list_of_events_gets_the_rest_later(const char *backend)
     check(h->s->n_sent == 3, "the list gets %d events later", h->s->n_sent - 1);
     check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, GAIN, value_of(h, GAIN));
     check_sent(h, 2, CLAP_EVENT_PARAM_GESTURE_END, GAIN, 0);
+    gui_press(&h->f, 4, true), gui_press(&h->f, 4, false);
+    settle(h);
+    const double set = value_of(h, GAIN);
+    h->s->n_refused = 1;
+    clap_set(h->s, GAIN, -20, 0); /* the host's automation, before the host knows of the notch */
+    clap_flush(h->s);
+    clap_flush(h->s);
+    check_sent(h, 4, CLAP_EVENT_PARAM_VALUE, GAIN, set);
+    check(fabs(value_of(h, GAIN) - set) < 1e-6, "the user's %g dB became %g", set, value_of(h, GAIN));
     close_gui(h);
 }
 
@@ -167,12 +183,34 @@ static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *b
         until(h, is_active ? play(h) : clap_idle(h->s), h->s->n_dirty > 0, "the host does not hear of a new state");
         check(clap_save(h->s, text, 4096) && strstr(text, "shipped plate.wav\n") && strstr(text, "\nwet -12\n"),
               "active %d: the state is\n%s", is_active, text);
-        if (!is_active) clap_flush(h->s);
+        if (!is_active) {
+            clap_flush(h->s);
+            clap_activate(h->s, RATE, BLOCK);
+            settle(h);
+            check(h->s->n_dirty == 1, "the state is dirty %d times", h->s->n_dirty);
+        }
         check(h->s->n_sent == 9, "a preset of three controls sends %d events", h->s->n_sent);
         check_sent(h, 1, CLAP_EVENT_PARAM_VALUE, DRY, 0);
         check_sent(h, 4, CLAP_EVENT_PARAM_VALUE, WET, -12);
         close_gui(h);
     }
+}
+
+static void only_a_mask_that_is_loaded_makes_the_state_dirty(const char *backend)
+{
+    check(clap_library()->init("/nonexistent/haloconv.clap"), "init"); /* the masks that ship are missing */
+    struct shown *h = open_gui("stereo");
+    check(clap_library()->init(clap_file()), "init");
+    clap_activate(h->s, RATE, BLOCK);
+    settle(h); /* the list is there */
+    gui_click(&h->f, gui_row(&h->f, 3), 1, 2);
+    bool has_failed = false;
+    until(h, (play(h), has_failed |= strstr(clap_log(h->s), "error: /nonexistent/plate.wav") != NULL), has_failed,
+          "the log has no error");
+    settle(h);
+    play(h);
+    check(h->s->n_dirty == 0, "a load that failed makes the state dirty");
+    close_gui(h);
 }
 
 static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
@@ -230,6 +268,9 @@ static void sizes_are_those_of_the_window(const char *backend)
     check(width > 300 && height > 200, "the least size is %u x %u", width, height);
     check(h->gui->set_size(h->s->plugin, width + 5, height), "set_size");
     check(!h->gui->set_size(h->s->plugin, 0, height), "a window without a width");
+    uint32_t large[] = {1 << 20, 1 << 20};
+    check(h->gui->adjust_size(h->s->plugin, &large[0], &large[1]) && large[0] == INT16_MAX && large[1] == INT16_MAX,
+          "%u x %u is not adjusted", large[0], large[1]);
     Window root, parent, *children = NULL;
     unsigned n = 0;
     XWindowAttributes is;
@@ -305,7 +346,17 @@ static void a_floating_window_has_a_title_and_an_owner_and_comes_again(const cha
         h->gui->suggest_title(plugin, "Track 2");
         settle(h);
         check(window_named(h->f.display, "Track 2") == window, "the title stays");
+        const clap_window_t root = {CLAP_WINDOW_API_X11, {.x11 = DefaultRootWindow(h->f.display)}};
+        check(h->gui->set_transient(plugin, &root), "set_transient of a window that is visible");
+        settle(h);
+        check(XGetTransientForHint(h->f.display, window, &owner) && owner == root.x11, "owner %lx", owner);
+        check(h->gui->set_transient(plugin, &frame), "set_transient");
         h->gui->suggest_title(plugin, "Track 1");
+        XWindowAttributes is;
+        XGetWindowAttributes(h->f.display, window, &is);
+        check(i == 0 || (is.width == 1001 && is.height == 701), "it comes again with %d x %d", is.width, is.height);
+        XResizeWindow(h->f.display, window, 1001, 701); /* the user */
+        settle(h);
         XEvent close = {.xclient = {.type = ClientMessage,
                                     .window = window,
                                     .message_type = XInternAtom(h->f.display, "WM_PROTOCOLS", False),
@@ -339,188 +390,6 @@ static void without_a_timer_or_a_display_there_is_a_plugin_without_window(const 
     free(display);
 }
 
-static int n_lines, n_loading; /* lines of the log of a core without a host; those that came while it loaded */
-static struct core *loading;
-
-static void count_line(void *data, int level, const char *text)
-{
-    n_lines++;
-    n_loading += loading && core_is_loading(loading);
-}
-
-/* A core without a host, with a worker that is core_work. */
-static struct core *open_core(enum core_worker worker, char folder[CORE_PATH_BYTES])
-{
-    char why[400];
-    core_find_folder(clap_file(), folder);
-    struct core *core = core_new(&variants[2], folder, &(struct core_host){NULL, worker, count_line, NULL});
-    check(core && core_open(core, RATE, BLOCK, why, sizeof why), "%s", why);
-    return core;
-}
-
-/* The linker puts them in front of the calls of the core. */
-int __real_hc_live_work(hc_live *live);
-int __wrap_hc_live_work(hc_live *live);
-int __real_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
-                                   const hc_live_knob_change *changes, int n_changes);
-int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
-                                   const hc_live_knob_change *changes, int n_changes);
-static atomic_bool stalls, is_stalled; /* the disk; a read from it */
-static int n_calls;
-
-int __wrap_hc_live_work(hc_live *live)
-{
-    for (const double until = now_s() + 20; atomic_load(&stalls) && now_s() < until;) {
-        atomic_store(&is_stalled, true);
-        pause_us(1000);
-    }
-    atomic_store(&is_stalled, false);
-    return __real_hc_live_work(live);
-}
-
-int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
-                                   const hc_live_knob_change *changes, int n_changes)
-{
-    n_calls++;
-    return __real_hc_live_process_changes(live, in, out, n, changes, n_changes);
-}
-
-static void a_stalled_disk_does_not_hold_the_host(const char *backend)
-{
-    char folder[CORE_PATH_BYTES], path[CORE_PATH_BYTES];
-    const int threads = count_own("task");
-    struct core *core = open_core(CORE_LOADER, folder);
-    core_activate(core);
-    core_shipped_path(core, "room.wav", path);
-    atomic_store(&stalls, true);
-    core_choose_mask(core, path);
-    while (!atomic_load(&is_stalled)) pause_us(1000);
-    const double start = now_s();
-    core_free(core);
-    check(now_s() - start < 10, "the host waits for %g s", now_s() - start);
-    n_lines = 0;
-    atomic_store(&stalls, false);
-    for (int i = 0; count_own("task") > threads; i++) {
-        check(i < 10000, "the loader does not end");
-        pause_us(1000);
-    }
-    check(n_lines == 0, "the host is called after core_free");
-}
-
-static int set_gain(void *data, int frame)
-{
-    core_set(data, GAIN, frame % 20 - 10);
-    core_set(data, AZIMUTH, frame);
-    return frame + 1;
-}
-
-static void events_on_every_frame_do_not_cut_the_convolution(const char *backend)
-{
-    char folder[CORE_PATH_BYTES], why[400];
-    static float x[2][256], y[2][256];
-    core_find_folder(clap_file(), folder);
-    for (int v = 0; v < N_VARIANTS; v++) {
-        if (variants[v].n_in > 2 || variants[v].n_out > 2) continue;
-        struct core *core = core_new(&variants[v], folder, &(struct core_host){NULL, CORE_NO_WORKER, count_line, NULL});
-        check(core && core_open(core, RATE, 256, why, sizeof why), "%s", why);
-        core_activate(core);
-        n_calls = 0;
-        core_process(core, (const float *const[]){x[0], x[1]}, (float *const[]){y[0], y[1]}, 256,
-                     &(struct core_events){set_gain, core});
-        const int want = variants[v].n_sources > 0 ? 4 : 1;
-        check(n_calls == want, "%s: %d calls for a block, want %d", variants[v].symbol, n_calls, want);
-        core_free(core);
-    }
-}
-
-static void check_mask(struct core *core, const char *want)
-{
-    char path[CORE_PATH_BYTES];
-    core_get_mask(core, path);
-    check(strcmp(path, want) == 0, "the state has %s, not %s", path, want);
-}
-
-static void a_load_that_ends_late_leaves_the_mask_of_the_state(const char *backend)
-{
-    char folder[CORE_PATH_BYTES], late[CORE_PATH_BYTES], state[CORE_PATH_BYTES];
-    struct core *core = open_core(CORE_HOST_WORKER, folder);
-    core_shipped_path(core, "room.wav", late);
-    core_shipped_path(core, "plate.wav", state);
-    core_activate(core);
-    core_request_mask(core, SIDE_A, late, strlen(late));
-    core_deactivate(core);
-    core_restore_masks(core, state, "");
-    core_work(core);
-    check_mask(core, state);
-    core_activate(core);
-    check_mask(core, state);
-    core_free(core);
-}
-
-static void it_is_loading_until_the_load_has_ended(const char *backend)
-{
-    char folder[CORE_PATH_BYTES], path[CORE_PATH_BYTES], why[CORE_STATUS_BYTES];
-    struct core *core = open_core(CORE_HOST_WORKER, folder);
-    core_activate(core);
-    check(!core_is_loading(core), "nothing is loaded");
-    core_shipped_path(core, "room.wav", path);
-    const uint64_t loads = core_choose_mask(core, path), fails = core_choose_mask(core, "/nonexistent.wav");
-    check(core_is_loading(core) && core_answer(core, fails, why) == CORE_PENDING, "it is not loading before core_work");
-    loading = core;
-    n_lines = n_loading = 0;
-    core_work(core);
-    loading = NULL;
-    check(n_lines > 0 && n_loading == n_lines, "%d of %d lines came while it was loading", n_loading, n_lines);
-    check(!core_is_loading(core), "it is loading after core_work");
-    check(core_answer(core, loads, why) == CORE_REPLACED && !why[0], "the first request has an answer");
-    check(core_answer(core, fails, why) == CORE_FAILED && strstr(why, "nonexistent"), "the answer is: %s", why);
-    core_free(core);
-}
-
-static void a_state_and_a_backend_come_later_without_a_worker(const char *backend)
-{
-    char folder[CORE_PATH_BYTES], state[CORE_PATH_BYTES], playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
-    struct core *core = open_core(CORE_NO_WORKER, folder);
-    core_activate(core);
-    core_shipped_path(core, "plate.wav", state);
-    check(!core_restore_masks(core, state, ""), "a worker loads the mask");
-    core_deactivate(core);
-    check(core_activate(core), "the mask is not loaded");
-    core_get_status(core, playing, status);
-    check(strcmp(playing, state) == 0, "%s plays", playing);
-    core_deactivate(core);
-    core_set(core, BACKEND, BACKEND_GPU);
-    n_lines = 0;
-    core_activate(core);
-    check(n_lines > 0 && !core_has_work(core), "the log has no line about the other backend");
-    core_free(core);
-}
-
-static void peaks_are_the_largest_since_the_last_question(const char *backend)
-{
-    char folder[CORE_PATH_BYTES];
-    float x[2][BLOCK] = {{0}}, *io[] = {x[0], x[1]};
-    struct core_meters meters;
-    struct core *core = open_core(CORE_NO_WORKER, folder);
-    core_load_now(core, "/dev/null", ""); /* it cannot be loaded: the input passes */
-    core_activate(core);
-    core_get_meters(core, &meters);
-    check(meters.in_peak == 0 && meters.out_peak == 0, "a peak before the first block");
-    x[0][0] = INFINITY; /* it counts as 0 */
-    core_process(core, (const float *const *)io, io, BLOCK, NULL);
-    for (int i = 0; i < 3; i++) {
-        memset(x, 0, sizeof x);
-        x[1][40] = i == 1 ? -0.75f : 0.25f;
-        core_process(core, (const float *const *)io, io, BLOCK, NULL); /* in place */
-    }
-    core_get_meters(core, &meters);
-    check(meters.in_peak == 0.75f && fabsf(meters.out_peak - 0.75f) < 1e-6f, "peaks %g, %g", (double)meters.in_peak,
-          (double)meters.out_peak);
-    core_get_meters(core, &meters);
-    check(meters.in_peak == 0 && meters.out_peak == 0, "the peaks come twice");
-    core_free(core);
-}
-
 static void ignore_errors(void)
 {
     XSetErrorHandler(ignore_error); /* of a host whose frame is gone */
@@ -534,18 +403,13 @@ int main(void)
         TEST(destroyed_during_a_drag_it_asks_for_no_flush, 0),
         TEST(a_full_list_of_events_gets_the_rest_later, 0),
         TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
+        TEST(only_a_mask_that_is_loaded_makes_the_state_dirty, 0),
         TEST(the_buttons_choose_the_side_that_is_loaded, 0),
         TEST(opened_and_closed_20_times_it_leaves_nothing, 0),
         TEST(sizes_are_those_of_the_window, 0),
         TEST(with_descriptors_it_needs_no_timer, 0),
         TEST(a_floating_window_has_a_title_and_an_owner_and_comes_again, 0),
         TEST(without_a_timer_or_a_display_there_is_a_plugin_without_window, 0),
-        TEST(a_load_that_ends_late_leaves_the_mask_of_the_state, 0),
-        TEST(a_stalled_disk_does_not_hold_the_host, 0),
-        TEST(events_on_every_frame_do_not_cut_the_convolution, 0),
-        TEST(it_is_loading_until_the_load_has_ended, 0),
-        TEST(a_state_and_a_backend_come_later_without_a_worker, 0),
-        TEST(peaks_are_the_largest_since_the_last_question, 0),
     };
     return server_check_main("clap_gui", tests, sizeof tests / sizeof *tests, ignore_errors);
 }

@@ -25,7 +25,7 @@ struct full {
     uint32_t n_events;
     bool events_sent;
     atomic_bool wants_callback;
-    bool is_trapped, is_offline, has_timer, ends;
+    bool is_active, is_trapped, is_offline, has_timer, ends;
     struct pollfd fds[MAX_FDS];
     int n_fds;
     const char *caught;
@@ -61,9 +61,9 @@ static void CLAP_ABI log_line(const clap_host_t *host, int32_t severity, const c
     size_t used = strlen(f->text);
     snprintf(f->text + used, sizeof f->text - used, "%s: %s\n", kind, text);
     pthread_mutex_unlock(&f->log_lock);
-    const double until = now_s() + 10; /* a test that fails does not end the hold */
-    while (atomic_fetch_sub(&f->session.n_logs, 1) <= 0 && now_s() < until) {
-        atomic_fetch_add(&f->session.n_logs, 1);
+    const double until = now_s() + 10; /* at most 10 s, in case the test fails */
+    while (atomic_fetch_sub(&f->session.n_logs_allowed, 1) <= 0 && now_s() < until) {
+        atomic_fetch_add(&f->session.n_logs_allowed, 1);
         pause_us(200);
     }
 }
@@ -84,15 +84,18 @@ static void CLAP_ABI preset_error(const clap_host_t *host, uint32_t kind, const 
 {
     struct clap_session *s = &full_of(host)->session;
     check(role == MAIN, "preset_load.on_error: role %d", role);
+    snprintf(s->last, sizeof s->last, "%s", location ? location : key ? key : "");
     snprintf(s->error, sizeof s->error, "%s", text);
     s->n_errors++;
 }
 
 static void CLAP_ABI preset_loaded(const clap_host_t *host, uint32_t kind, const char *location, const char *key)
 {
+    struct clap_session *s = &full_of(host)->session;
     check(role == MAIN && (kind == MORE_LOCATION_FILE) == (location != NULL),
           "preset_load.loaded: role %d, kind %u, %s", role, kind, location ? location : "no location");
-    full_of(host)->session.n_loaded++;
+    snprintf(s->last, sizeof s->last, "%s", location ? location : key);
+    s->n_loaded++;
 }
 
 static void CLAP_ABI request_flush(const clap_host_t *host)
@@ -226,7 +229,7 @@ struct clap_session *clap_open(const char *variant, bool has_extensions)
     struct full *f = must_alloc(1, sizeof *f);
     struct clap_session *s = &f->session;
     char id[64];
-    atomic_init(&s->n_logs, MAX_LOGS);
+    atomic_init(&s->n_logs_allowed, MAX_LOGS);
     snprintf(id, sizeof id, "haloconv.%s", variant);
     f->host = (clap_host_t){
         CLAP_VERSION_INIT, f,       "haloconv's tests", "", "", "1", has_extensions ? get_extension : no_extension,
@@ -250,6 +253,7 @@ struct clap_session *clap_open(const char *variant, bool has_extensions)
 void clap_close(struct clap_session *s)
 {
     struct full *f = (struct full *)s;
+    if (f->is_active) clap_deactivate(s);
     f->ends = true;
     s->plugin->destroy(s->plugin);
     pthread_mutex_destroy(&f->log_lock);
@@ -260,6 +264,7 @@ void clap_activate(struct clap_session *s, double rate, uint32_t max_frames)
 {
     check(s->plugin->activate(s->plugin, rate, 1, max_frames), "activate(%g, 1, %u) failed: %s", rate, max_frames,
           clap_log(s));
+    ((struct full *)s)->is_active = true;
     role = AUDIO;
     check(s->plugin->start_processing(s->plugin), "start_processing failed");
     role = MAIN;
@@ -272,6 +277,7 @@ void clap_deactivate(struct clap_session *s)
     s->plugin->stop_processing(s->plugin);
     role = MAIN;
     s->plugin->deactivate(s->plugin);
+    ((struct full *)s)->is_active = false;
 }
 
 void clap_set_offline(struct clap_session *s, bool is_offline)

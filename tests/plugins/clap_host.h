@@ -29,13 +29,14 @@ struct clap_session {
     const struct more_preset_load *presets;
     int n_rescans, n_loaded, n_errors; /* calls of the host's params.rescan, preset_load.loaded and on_error    */
     char error[1024];        /* text of the last on_error                                                        */
+    char last[4096];         /* path or key of the last preset that was loaded or refused                        */
     int n_flush_requests, n_dirty, n_closed; /* calls of params.request_flush, state.mark_dirty, gui.closed      */
     bool was_destroyed;      /* of the last gui.closed                                                           */
     struct clap_sent { uint16_t type; clap_id id; double value; } sent[64]; /* events that came out              */
     int n_sent, n_refused;   /* events so far; how many of the next ones find a full list                        */
     int n_on_fd;             /* calls of the plugin's on_fd                                                      */
     bool has_fds, lacks_timer; /* before the window: the host has posix-fd-support; it has no timer-support      */
-    atomic_int n_logs;       /* how many calls of the host's log return before it is raised; at first all        */
+    atomic_int n_logs_allowed; /* calls of the host's log that return; the next one waits until a test raises this */
 };
 
 /* $CLAP_PLUGIN in $BUILD, "haloconv.clap" unless it is set before the first call. Ends the test on failure. */

@@ -300,7 +300,7 @@ static void reset_forgets_while_a_mask_is_loaded(const char *backend)
     clap_set_offline(t.s, false);
     clap_caught(t.s); /* from now on blocks and resets are trapped */
     clap_log(t.s);
-    atomic_store(&t.s->n_logs, 0);
+    atomic_store(&t.s->n_logs_allowed, 0);
     check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_FILE, shipped("hall.wav"), NULL), "hall.wav");
     while (!strstr(clap_log(t.s), "left channel")) {
         check(now_s() < give_up, "the file is not loaded");
@@ -314,7 +314,7 @@ static void reset_forgets_while_a_mask_is_loaded(const char *backend)
     }
     int from = t.n;
     clap_reset(t.s); /* the engine that is made before the next block has the earlier input */
-    atomic_store(&t.s->n_logs, MAX_LOGS);
+    atomic_store(&t.s->n_logs_allowed, MAX_LOGS);
     clap_await_presets(t.s, 1);
     play_random_blocks(take_play, &t, 3000, 300, 2);
     const char *caught = clap_caught(t.s);
@@ -436,7 +436,7 @@ static void what_is_missing_is_refused(const char *backend)
     }
     check(clap_process_block(s, &(clap_process_t){.audio_inputs = NULL}) != CLAP_PROCESS_ERROR, "a block of 0 frames");
     check(clap_process_block(s, NULL) == CLAP_PROCESS_ERROR, "NULL");
-    clap_close(s); /* active */
+    clap_close(s);
 }
 
 static void calls_in_a_wrong_order_do_nothing(const char *backend)
@@ -456,6 +456,7 @@ static void calls_in_a_wrong_order_do_nothing(const char *backend)
     p->deactivate(p);
     p->on_main_thread(p);
     check(p->activate(p, RATE, 1, 64), "activated again");
+    p->deactivate(p);
     clap_close(s);
 }
 
@@ -472,6 +473,12 @@ static void calls_on_a_wrong_thread_are_refused(const char *backend)
     clap_be_another_thread(false);
     check(strstr(clap_log(s), "outside of its main thread"), "the log has no warning");
     check(clap_save(s, after, STATE_BYTES) && strcmp(before, after) == 0, "the state is another: %s", after);
+    check(s->plugin->activate(s->plugin, RATE, 1, 64), "activate");
+    clap_be_another_thread(true);
+    s->plugin->deactivate(s->plugin);
+    clap_be_another_thread(false);
+    check(strstr(clap_log(s), "deactivate outside of its main thread"), "the log has no warning");
+    check(!s->plugin->start_processing(s->plugin), "deactivate is not obeyed");
     clap_close(s);
 }
 
@@ -849,28 +856,42 @@ static void a_preset_that_cannot_be_loaded_is_reported(const char *backend)
     take_close(&t);
 }
 
+static void check_answers(const struct clap_session *s, int n, const char *last)
+{
+    check(s->n_loaded + s->n_errors == n && strcmp(s->last, last) == 0, "%d answers, the last for %s; want %d, %s",
+          s->n_loaded + s->n_errors, s->last, n, last);
+}
+
+/* Each request has one answer, also if another comes before the end of its load. */
 static void a_preset_is_answered_when_its_own_load_ends(const char *backend)
 {
     struct take t = take_open("mono", 8000, 64);
     const char *other = text_file("other.txt", "1\n0.5\n");
-    double give_up = now_s() + 60, end;
+    double give_up = now_s() + 60;
     clap_log(t.s);
-    atomic_store(&t.s->n_logs, 0);
+    atomic_store(&t.s->n_logs_allowed, 0);
     check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_FILE, other, NULL), "%s", other);
     while (!strstr(clap_log(t.s), "other.txt")) {
         check(now_s() < give_up, "the file is not loaded");
         pause_us(200);
     }
-    check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, "cabinet"), "the preset");
-    atomic_store(&t.s->n_logs, 1); /* the load of the file ends, that of the preset does not */
-    for (end = now_s() + 0.1; now_s() < end; pause_us(200)) clap_idle(t.s);
-    atomic_store(&t.s->n_logs, MAX_LOGS);
-    clap_await_presets(t.s, 1);
-    check(t.s->n_loaded == 1 && t.s->n_errors == 0, "the load before is the preset's answer: %s", t.s->error);
+    check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, "cabinet"), "the first preset");
+    check_answers(t.s, 1, other);
+    check(t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, "spring"), "the second preset");
+    check_answers(t.s, 2, "cabinet");
+    check(t.s->n_loaded < 2, "cabinet, which was not loaded, counts as loaded");
+    check(!t.s->presets->from_location(t.s->plugin, MORE_LOCATION_FILE, "/nonexistent.wav", NULL), "a missing file");
+    check_answers(t.s, 3, "/nonexistent.wav");
+    const char *long_key = "a key that is longer than any key of a preset";
+    check(!t.s->presets->from_location(t.s->plugin, MORE_LOCATION_PLUGIN, NULL, long_key), "%s", long_key);
+    check_answers(t.s, 4, long_key);
+    atomic_store(&t.s->n_logs_allowed, MAX_LOGS);
+    clap_await_presets(t.s, 5);
+    check_answers(t.s, 5, "spring");
     play_random_blocks(take_play, &t, 4000, 100, 1);
     int from = t.n;
     play_random_blocks(take_play, &t, 4000, 100, 1);
-    check_mix(&t, shipped("cabinet.wav"), wet_only, 0, from);
+    check_mix(&t, shipped("spring.wav"), (struct mix){1, pow(10, -12.0 / 20), 0}, 0, from);
     take_close(&t);
 }
 

@@ -25,7 +25,7 @@ void gui_point(struct gui_frame *frame, struct rect r, int dx, int dy); /* from 
 void gui_press(struct gui_frame *frame, unsigned button, bool is_down);
 void gui_click(struct gui_frame *frame, struct rect r, unsigned button, int n);
 
-/* Takes steps of 4 ms until the condition holds, at most 10 s. */
+/* Calls `step` every 4 ms until the condition holds, at most for 10 s. */
 #define gui_until(frame, step, condition, ...)                                                                         \
     do {                                                                                                               \
         const double until_end = now_s() + 10;                                                                         \

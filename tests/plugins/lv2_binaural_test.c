@@ -65,7 +65,7 @@ static const char *bank_folder(const char *name, int n_frames, uint64_t seed)
 static const char *shipped(void)
 {
     static char path[4200];
-    snprintf(path, sizeof path, "%shead", host_bundle());
+    snprintf(path, sizeof path, "%shead", lv2_host_bundle());
     return path;
 }
 
@@ -78,8 +78,8 @@ struct aed {
 };
 
 struct instance {
-    struct host *host;
-    enum host_worker worker;
+    struct lv2_host *host;
+    enum lv2_host_worker worker;
     int n, cap;
     float *in, *out[2]; /* [cap] */
     struct aed controls;
@@ -87,7 +87,7 @@ struct instance {
     struct steer_target places[MAX_CALLS]; /* at the end of call c */
 };
 
-static struct instance *instance_open_for(int nominal, enum host_worker worker, const char *backend)
+static struct instance *instance_open_for(int nominal, enum lv2_host_worker worker, const char *backend)
 {
     struct instance *t = must_alloc(1, sizeof *t);
     struct random r = random_seeded(5);
@@ -95,21 +95,23 @@ static struct instance *instance_open_for(int nominal, enum host_worker worker, 
     t->cap = CALL * MAX_CALLS;
     t->in = noise(&r, t->cap);
     for (int ch = 0; ch < 2; ch++) t->out[ch] = must_alloc((size_t)t->cap, sizeof(float));
-    t->host = host_open("binaural", RATE, 8192, nominal, worker);
-    *host_control(t->host, BACKEND) = backend[0] == '-' ? BACKEND_AUTO : backend[1] == 'p' ? BACKEND_CPU : BACKEND_GPU;
-    *host_control(t->host, FREEWHEEL) = 1;
-    host_activate(t->host);
+    t->host = lv2_host_open("binaural", RATE, 8192, nominal, worker);
+    *lv2_host_control(t->host, BACKEND) = backend[0] == '-'   ? BACKEND_AUTO
+                                          : backend[1] == 'p' ? BACKEND_CPU
+                                                              : BACKEND_GPU;
+    *lv2_host_control(t->host, FREEWHEEL) = 1;
+    lv2_host_activate(t->host);
     return t;
 }
 
-static struct instance *instance_open(enum host_worker worker, const char *backend)
+static struct instance *instance_open(enum lv2_host_worker worker, const char *backend)
 {
     return instance_open_for(CALL, worker, backend);
 }
 
 static void instance_close(struct instance *t)
 {
-    host_close(t->host);
+    lv2_host_close(t->host);
     free(t->in);
     for (int ch = 0; ch < 2; ch++) free(t->out[ch]);
     free(t);
@@ -117,9 +119,9 @@ static void instance_close(struct instance *t)
 
 static void instance_move(struct instance *t, struct aed place)
 {
-    *host_control(t->host, AZIMUTH) = place.azimuth;
-    *host_control(t->host, ELEVATION) = place.elevation;
-    *host_control(t->host, DISTANCE) = place.distance;
+    *lv2_host_control(t->host, AZIMUTH) = place.azimuth;
+    *lv2_host_control(t->host, ELEVATION) = place.elevation;
+    *lv2_host_control(t->host, DISTANCE) = place.distance;
 }
 
 static struct steer_target place_of(struct aed c)
@@ -136,8 +138,8 @@ static struct steer_target place_of(struct aed c)
 /* The position of the source in a call of n frames: it glides (glide.h) to the position of the controls. */
 static void follow_controls(struct instance *t, int n)
 {
-    struct aed now = {*host_control(t->host, AZIMUTH), *host_control(t->host, ELEVATION),
-                      *host_control(t->host, DISTANCE)};
+    struct aed now = {*lv2_host_control(t->host, AZIMUTH), *lv2_host_control(t->host, ELEVATION),
+                      *lv2_host_control(t->host, DISTANCE)};
     struct glide_clock clock = {.frame = t->n, .n = n < CALL ? n : CALL, .rate = RATE};
     struct steer_target to = place_of(now);
     if (t->n == 0)
@@ -152,8 +154,8 @@ static void instance_run(struct instance *t, int n)
 {
     check(t->n + n <= t->cap, "the test asks for more than its own %d frames", t->cap);
     follow_controls(t, n);
-    host_connect_audio(t->host, (float *[]){t->in + t->n}, (float *[]){t->out[0] + t->n, t->out[1] + t->n});
-    host_run(t->host, n);
+    lv2_host_connect_audio(t->host, (float *[]){t->in + t->n}, (float *[]){t->out[0] + t->n, t->out[1] + t->n});
+    lv2_host_run(t->host, n);
     t->n += n;
 }
 
@@ -168,7 +170,7 @@ static void instance_settle(struct instance *t)
     time_t start = time(NULL);
     struct steer_target to = place_of(t->controls);
     glide_jump(&t->glide, &to); /* as another bank does */
-    while (host_busy(t->host)) {
+    while (lv2_host_busy(t->host)) {
         instance_run(t, CALL);
         pause_us(1000);
         check(time(NULL) - start < 60, "the worker is not done after a minute");
@@ -262,8 +264,8 @@ static void a_source_follows_its_controls(const char *backend)
                                           0.1f * (float)random_int(&r, 1, 200)});
         instance_run(t, CALL);
     }
-    check(*host_control(t->host, LATENCY) == 0 && *host_control(t->host, LATE) == 0, "latency %g, late %g",
-          (double)*host_control(t->host, LATENCY), (double)*host_control(t->host, LATE));
+    check(*lv2_host_control(t->host, LATENCY) == 0 && *lv2_host_control(t->host, LATE) == 0, "latency %g, late %g",
+          (double)*lv2_host_control(t->host, LATENCY), (double)*lv2_host_control(t->host, LATE));
     check_calls(t, shipped(), 0, t->n / CALL);
     instance_close(t);
 }
@@ -284,13 +286,13 @@ static void controls_out_of_range_count_as_the_nearest(const char *backend)
 static void gain_and_bypass_work_as_in_the_other_plugins(const char *backend)
 {
     struct instance *t = instance_open(WORKER_AT_ONCE, backend), *louder = instance_open(WORKER_AT_ONCE, backend);
-    *host_control(louder->host, GAIN) = 6;
+    *lv2_host_control(louder->host, GAIN) = 6;
     instance_play(t, 20);
     instance_play(louder, 20);
     for (int i = 0; i < t->n; i++)
         check(fabsf(louder->out[1][i] - powf(10, 0.3f) * t->out[1][i]) <= 1e-6f, "frame %d: %g, %g", i,
               (double)louder->out[1][i], (double)t->out[1][i]);
-    *host_control(t->host, ENABLED) = 0;
+    *lv2_host_control(t->host, ENABLED) = 0;
     instance_play(t, 40);
     for (int i = t->n - 10 * CALL; i < t->n; i++)
         check(t->out[0][i] == t->in[i] && t->out[1][i] == t->in[i], "bypassed, frame %d: %g", i, (double)t->out[0][i]);
@@ -365,11 +367,12 @@ static void a_bank_replaces_another_while_the_source_moves(const char *backend)
     for (int w = WORKER_AT_ONCE; w <= WORKER_THREAD; w++) {
         struct instance *t = instance_open(w, backend);
         instance_play(t, 10);
-        host_send_mask(t->host, path, 0);
+        lv2_host_send_mask(t->host, path, 0);
         instance_move(t, (struct aed){70, 0, 1});
         instance_run(t, CALL);
         instance_settle(t);
-        check(strcmp(host_told(t->host), path) == 0 && strcmp(host_status(t->host), "ok") == 0, "told of another bank");
+        check(strcmp(lv2_host_notified(t->host), path) == 0 && strcmp(lv2_host_status(t->host), "ok") == 0,
+              "told of another bank");
         int from = t->n / CALL;
         for (int i = 0; i < 20; i++) {
             instance_move(t, (struct aed){70 + 5 * (float)i, 0, 1});
@@ -391,15 +394,15 @@ static void a_bad_bank_changes_nothing(const char *backend)
     check(truncate(file, 30) == 0, "%s cannot be cut", file);
     const char *bad[] = {"/nonexistent.sofa", broken, "/dev/null"};
     for (int i = 0; i < 3; i++) {
-        host_log(t->host);
-        host_send_mask(t->host, bad[i], 0);
+        lv2_host_log(t->host);
+        lv2_host_send_mask(t->host, bad[i], 0);
         instance_run(t, CALL);
         instance_settle(t);
-        const char *log = host_log(t->host);
+        const char *log = lv2_host_log(t->host);
         check(strstr(log, "error: haloconv: ") && strstr(log, bad[i]) && strstr(log, ";"), "%s: log \"%s\"", bad[i],
               log);
-        check(strcmp(host_told(t->host), shipped()) == 0, "told of another bank than plays");
-        check(strstr(host_status(t->host), bad[i]), "%s is not in the status", bad[i]);
+        check(strcmp(lv2_host_notified(t->host), shipped()) == 0, "told of another bank than plays");
+        check(strstr(lv2_host_status(t->host), bad[i]), "%s is not in the status", bad[i]);
     }
     check_calls(t, shipped(), 0, 20);
     check_calls(t, shipped(), t->n / CALL - 20, t->n / CALL);
@@ -408,26 +411,27 @@ static void a_bad_bank_changes_nothing(const char *backend)
 
 static void state_comes_back(const char *backend)
 {
-    struct host_state state = {0}, again = {0};
+    struct lv2_host_state state = {0}, again = {0};
     const char *path = bank_folder("state", 200, 9);
     struct instance *t = instance_open(WORKER_AT_ONCE, backend);
-    host_send_mask(t->host, path, 0);
+    lv2_host_send_mask(t->host, path, 0);
     instance_run(t, CALL);
-    check(host_save(t->host, &state, true) == 0 && strcmp(state.value + 8, path) == 0, "saved %s", state.value);
+    check(lv2_host_save(t->host, &state, true) == 0 && strcmp(state.value + 8, path) == 0, "saved %s", state.value);
     instance_close(t);
     for (int when = 0; when < 3; when++) { /* before activate(), during run(), between two calls of run() */
         t = instance_open(WORKER_AFTER_RUN, backend);
-        if (when == 0) host_deactivate(t->host);
+        if (when == 0) lv2_host_deactivate(t->host);
         if (when != 0) instance_play(t, 3);
-        check(host_restore(t->host, &state, true, when == 1) == 0, "restore failed");
-        if (when == 0) host_activate(t->host);
+        check(lv2_host_restore(t->host, &state, true, when == 1) == 0, "restore failed");
+        if (when == 0) lv2_host_activate(t->host);
         instance_move(t, (struct aed){-30, 40, 1});
         instance_run(t, CALL);
         instance_settle(t);
         int from = t->n / CALL;
         instance_play(t, 10);
         check_calls(t, path, from, from + 10);
-        check(host_save(t->host, &again, true) == 0 && strcmp(again.value, state.value) == 0, "saved %s", again.value);
+        check(lv2_host_save(t->host, &again, true) == 0 && strcmp(again.value, state.value) == 0, "saved %s",
+              again.value);
         instance_close(t);
     }
 }
@@ -435,17 +439,17 @@ static void state_comes_back(const char *backend)
 static void a_lost_bank_passes_dry_sound_and_says_so(const char *backend)
 {
     struct instance *t = instance_open(WORKER_AT_ONCE, "-");
-    struct host_state state = {0};
-    check(host_save(t->host, &state, false) == 0, "save failed");
+    struct lv2_host_state state = {0};
+    check(lv2_host_save(t->host, &state, false) == 0, "save failed");
     state.size = (size_t)sprintf(state.value, "/nonexistent/gone.sofa") + 1;
-    host_deactivate(t->host);
-    check(host_restore(t->host, &state, false, false) == 0, "restore failed");
-    host_activate(t->host);
+    lv2_host_deactivate(t->host);
+    check(lv2_host_restore(t->host, &state, false, false) == 0, "restore failed");
+    lv2_host_activate(t->host);
     instance_play(t, 10);
-    check(strncmp(host_status(t->host), "dry: /nonexistent/gone.sofa", 27) == 0, "the status is not dry");
+    check(strncmp(lv2_host_status(t->host), "dry: /nonexistent/gone.sofa", 27) == 0, "the status is not dry");
     for (int i = 0; i < t->n; i++)
         check(t->out[0][i] == t->in[i] && t->out[1][i] == t->in[i], "frame %d: %g", i, (double)t->out[0][i]);
-    host_send_mask(t->host, shipped(), 0);
+    lv2_host_send_mask(t->host, shipped(), 0);
     instance_run(t, CALL);
     instance_settle(t);
     int from = t->n / CALL;
@@ -461,17 +465,17 @@ static void run_allocates_nothing_and_takes_no_lock(const char *backend)
     if (SANITIZED) check_skip("a sanitizer brings its own malloc");
     const char *paths[] = {bank_folder("first", 400, 10), "/nonexistent", bank_folder("second", 350, 11), shipped()};
     struct instance *t = instance_open(WORKER_THREAD, "-");
-    *host_control(t->host, FREEWHEEL) = 0;
-    check(!host_caught(t->host), "the trap was set before it was asked for");
+    *lv2_host_control(t->host, FREEWHEEL) = 0;
+    check(!lv2_host_caught(t->host), "the trap was set before it was asked for");
     for (int i = 0; i < 8; i++) {
-        host_send_mask(t->host, paths[i % 4], 10);
+        lv2_host_send_mask(t->host, paths[i % 4], 10);
         for (int k = 0; k < 60; k++) {
             instance_move(t, (struct aed){(float)(7 * k % 360 - 180), (float)(k % 90), 0.1f * (float)(k + 1)});
-            *host_control(t->host, GAIN) = (float)(-k % 5);
+            *lv2_host_control(t->host, GAIN) = (float)(-k % 5);
             instance_run(t, CALL);
         }
         instance_settle(t);
-        const char *caught = host_caught(t->host);
+        const char *caught = lv2_host_caught(t->host);
         check(!caught, "run() reached %s", caught);
     }
     instance_close(t);

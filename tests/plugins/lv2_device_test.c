@@ -15,7 +15,7 @@
 enum { RATE = 48000, CALL = 64, CAP = RATE * 20, CHANNELS = 2 };
 
 struct instance {
-    struct host *host;
+    struct lv2_host *host;
     float *in[CHANNELS], *out[CHANNELS];
     int n;
     char log[8192];
@@ -26,8 +26,8 @@ static void instance_run(struct instance *t)
 {
     float *in[] = {t->in[0] + t->n, t->in[1] + t->n}, *out[] = {t->out[0] + t->n, t->out[1] + t->n};
     check(t->n + CALL <= CAP, "%d frames are not enough", CAP);
-    host_connect_audio(t->host, in, out);
-    host_run(t->host, CALL);
+    lv2_host_connect_audio(t->host, in, out);
+    lv2_host_run(t->host, CALL);
     t->n += CALL;
 }
 
@@ -42,7 +42,7 @@ static bool instance_until_either(struct instance *t, const char *word, const ch
               t->log);
         instance_run(t);
         pause_us(500);
-        const char *more = host_log(t->host);
+        const char *more = lv2_host_log(t->host);
         if (strlen(t->log) + strlen(more) < sizeof t->log) strcat(t->log, more);
     }
     t->read = (size_t)(found ? found - t->log : refused - t->log) + strlen(found ? word : other);
@@ -57,23 +57,23 @@ static void instance_until(struct instance *t, const char *word)
 /* A stereo instance with this mask on the GPU, whose engine has this fault. */
 static struct instance instance_open(const char *mask, const char *plays_on, const char *fault, bool freewheels)
 {
-    struct instance t = {.host = host_open("stereo", RATE, CALL, CALL, WORKER_THREAD)};
+    struct instance t = {.host = lv2_host_open("stereo", RATE, CALL, CALL, WORKER_THREAD)};
     struct random r = random_seeded(5);
     for (int ch = 0; ch < CHANNELS; ch++) {
         t.in[ch] = noise(&r, CAP);
         t.out[ch] = must_alloc(CAP, sizeof(float));
     }
-    host_activate(t.host);
-    *host_control(t.host, FREEWHEEL) = freewheels;
-    host_send_mask(t.host, mask, 0);
+    lv2_host_activate(t.host);
+    *lv2_host_control(t.host, FREEWHEEL) = freewheels;
+    lv2_host_send_mask(t.host, mask, 0);
     instance_until(&t, mask);
     setenv("HC_FAULT", fault, 1);
-    *host_control(t.host, BACKEND) = BACKEND_GPU;
+    *lv2_host_control(t.host, BACKEND) = BACKEND_GPU;
     while (!instance_until_either(&t, plays_on, "still waits for it")) { /* an engine of the test before */
-        *host_control(t.host, BACKEND) = BACKEND_CPU;
+        *lv2_host_control(t.host, BACKEND) = BACKEND_CPU;
         instance_until(&t, "a new engine plays");
         pause_us(100000);
-        *host_control(t.host, BACKEND) = BACKEND_GPU;
+        *lv2_host_control(t.host, BACKEND) = BACKEND_GPU;
     }
     unsetenv("HC_FAULT");
     return t;
@@ -81,7 +81,7 @@ static struct instance instance_open(const char *mask, const char *plays_on, con
 
 static void instance_close(struct instance *t)
 {
-    host_close(t->host);
+    lv2_host_close(t->host);
     for (int ch = 0; ch < CHANNELS; ch++) {
         free(t->in[ch]);
         free(t->out[ch]);
@@ -160,7 +160,7 @@ static int n_cases(void)
 static const char *mask_of(int i)
 {
     static char path[4200];
-    snprintf(path, sizeof path, "%shall.wav", host_bundle());
+    snprintf(path, sizeof path, "%shall.wav", lv2_host_bundle());
     return cases[i].is_long ? path : short_mask();
 }
 
@@ -185,7 +185,7 @@ static void a_lost_gpu_gives_way_to_the_cpu(const char *backend)
         fault_come();
         instance_until(&t, "fell off the bus, as the test wants; the CPU replaces it");
         settle_and_check(&t, mask);
-        check(*host_control(t.host, LATE) == 0, "%g late blocks", (double)*host_control(t.host, LATE));
+        check(*lv2_host_control(t.host, LATE) == 0, "%g late blocks", (double)*lv2_host_control(t.host, LATE));
         instance_close(&t);
     }
 }
@@ -197,9 +197,9 @@ static void a_gpu_that_is_too_slow_gives_way_to_the_cpu(const char *backend)
         struct instance t = instance_open(mask, cases[i].word, fault_of("slow", "60"), false);
         fault_come();
         instance_until(&t, "come too late; the CPU replaces it");
-        *host_control(t.host, FREEWHEEL) = 1; /* the CPU is not to be late because the machine is busy */
+        *lv2_host_control(t.host, FREEWHEEL) = 1; /* the CPU is not to be late because the machine is busy */
         settle_and_check(&t, mask);
-        check(*host_control(t.host, LATE) > 0, "no late blocks");
+        check(*lv2_host_control(t.host, LATE) > 0, "no late blocks");
         instance_close(&t);
     }
 }

@@ -31,14 +31,14 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static struct host *hosts[MOST];
+static struct lv2_host *hosts[MOST];
 static float *in[2], *out[2];
 
 static void round_of(int n, int block)
 {
     for (int i = 0; i < n; i++) {
-        host_connect_audio(hosts[i], in, out);
-        host_run(hosts[i], block);
+        lv2_host_connect_audio(hosts[i], in, out);
+        lv2_host_run(hosts[i], block);
     }
 }
 
@@ -47,7 +47,7 @@ static void play_until_idle(int n, int block)
 {
     for (bool busy = true; busy;) {
         busy = false;
-        for (int i = 0; i < n; i++) busy |= host_busy(hosts[i]);
+        for (int i = 0; i < n; i++) busy |= lv2_host_busy(hosts[i]);
         round_of(n, block);
     }
 }
@@ -65,22 +65,22 @@ static void measure(const char *backend)
     }
     double start = now_s();
     for (int i = 0; i < n; i++) {
-        hosts[i] = host_open(variant ? variant : "stereo", RATE, block, block, WORKER_THREAD);
-        host_activate(hosts[i]);
-        *host_control(hosts[i], BACKEND) = strcmp(backend, "cpu") == 0 ? BACKEND_CPU : BACKEND_GPU;
+        hosts[i] = lv2_host_open(variant ? variant : "stereo", RATE, block, block, WORKER_THREAD);
+        lv2_host_activate(hosts[i]);
+        *lv2_host_control(hosts[i], BACKEND) = strcmp(backend, "cpu") == 0 ? BACKEND_CPU : BACKEND_GPU;
     }
     round_of(n, block);
     play_until_idle(n, block); /* the backend changes */
     if (mask)
-        for (int i = 0; i < n; i++) host_send_mask(hosts[i], mask, 0);
+        for (int i = 0; i < n; i++) lv2_host_send_mask(hosts[i], mask, 0);
     play_until_idle(n, block);
     for (int i = 0; i < RATE / block; i++) round_of(n, block); /* crossfades, and the first launches */
     double opened = now_s() - start, period = (double)block / RATE, before = 0, after = 0;
     for (int i = 0; i < n; i++) {
-        const char *log = host_log(hosts[i]);
+        const char *log = lv2_host_log(hosts[i]);
         const char *word = backend[0] == 'h' ? "; hybrid" : backend[1] == 'p' ? "; cpu" : "cuda:";
         check(strstr(log, word), "instance %d does not play on %s: %s", i, backend, log);
-        before += (double)*host_control(hosts[i], LATE);
+        before += (double)*lv2_host_control(hosts[i], LATE);
     }
     int rounds = (int)(seconds / period), over = 0;
     double *took = must_alloc((size_t)rounds, sizeof *took), *worked = must_alloc((size_t)rounds, sizeof *worked);
@@ -95,7 +95,7 @@ static void measure(const char *backend)
         while (now_s() < due) {} /* during a sleep the processor would lower its clock rate */
         if (now_s() > due + period) due = now_s();
     }
-    for (int i = 0; i < n; i++) after += (double)*host_control(hosts[i], LATE);
+    for (int i = 0; i < n; i++) after += (double)*lv2_host_control(hosts[i], LATE);
     qsort(took, (size_t)rounds, sizeof *took, ascending);
     qsort(worked, (size_t)rounds, sizeof *worked, ascending);
     double to_percent = 100 / period;
@@ -108,7 +108,7 @@ static void measure(const char *backend)
     printf("worked: p50 %.1f %%, p99 %.1f %%, worst %.1f %%\n", worked[rounds / 2] * to_percent,
            worked[rounds * 99 / 100] * to_percent, worked[rounds - 1] * to_percent);
     start = now_s();
-    for (int i = 0; i < n; i++) host_close(hosts[i]);
+    for (int i = 0; i < n; i++) lv2_host_close(hosts[i]);
     printf("closed in %.1f s\n", now_s() - start);
     free(took);
     free(worked);

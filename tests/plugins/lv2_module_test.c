@@ -55,19 +55,19 @@ static void own_engine_plays(hc_engine *engine)
 }
 
 /* An instance with the tail of its mask on the GPU. */
-static struct host *instance_open(const char *mask)
+static struct lv2_host *instance_open(const char *mask)
 {
     float in[CHANNELS][CALL] = {{0}}, out[CHANNELS][CALL];
     char log[8192] = "";
-    struct host *host = host_open("stereo", RATE, CALL, CALL, WORKER_THREAD);
-    host_activate(host);
-    host_connect_audio(host, (float *[]){in[0], in[1]}, (float *[]){out[0], out[1]});
-    *host_control(host, BACKEND) = BACKEND_GPU;
-    host_send_mask(host, mask, 0);
+    struct lv2_host *host = lv2_host_open("stereo", RATE, CALL, CALL, WORKER_THREAD);
+    lv2_host_activate(host);
+    lv2_host_connect_audio(host, (float *[]){in[0], in[1]}, (float *[]){out[0], out[1]});
+    *lv2_host_control(host, BACKEND) = BACKEND_GPU;
+    lv2_host_send_mask(host, mask, 0);
     for (time_t start = time(NULL); !strstr(log, "on cuda:0 a fake"); pause_us(500)) {
         check(time(NULL) - start < 60, "the log does not name the fake: %s", log);
-        host_run(host, CALL);
-        const char *more = host_log(host);
+        lv2_host_run(host, CALL);
+        const char *more = lv2_host_log(host);
         if (strlen(log) + strlen(more) < sizeof log) strcat(log, more);
     }
     return host;
@@ -78,16 +78,16 @@ static void an_unloaded_plugin_leaves_the_module_to_its_host(const char *unused)
     const char *build = getenv("BUILD");
     char module[4200], plugin[4200], mask[4200];
     snprintf(module, sizeof module, "%s/tests/module/libhaloconv_cuda.so", build ? build : "build");
-    snprintf(plugin, sizeof plugin, "%shaloconv.so", host_bundle());
-    snprintf(mask, sizeof mask, "%shall.wav", host_bundle());
+    snprintf(plugin, sizeof plugin, "%shaloconv.so", lv2_host_bundle());
+    snprintf(mask, sizeof mask, "%shall.wav", lv2_host_bundle());
     setenv("HALOCONV_CUDA", module, 1);
-    struct host *idle = host_open("stereo", RATE, CALL, CALL, WORKER_THREAD);
+    struct lv2_host *idle = lv2_host_open("stereo", RATE, CALL, CALL, WORKER_THREAD);
     check(!is_mapped("/libhaloconv_cuda.so"), "an instance without a GPU has loaded the module");
-    host_close(idle);
-    struct host *instance = instance_open(mask);
+    lv2_host_close(idle);
+    struct lv2_host *instance = instance_open(mask);
     hc_engine *engine = own_engine();
     own_engine_plays(engine);
-    host_close(instance);
+    lv2_host_close(instance);
     void *library = dlopen(plugin, RTLD_NOW | RTLD_NOLOAD);
     check(library && is_mapped("/haloconv.lv2/haloconv.so"), "%s is not loaded", plugin);
     dlclose(library);

@@ -25,40 +25,42 @@ enum { RATE = 48000 };
 static const char *shipped(const char *name)
 {
     static char path[4200];
-    snprintf(path, sizeof path, "%s%s", host_bundle(), name);
+    snprintf(path, sizeof path, "%s%s", lv2_host_bundle(), name);
     return path;
 }
 
 /* ---- instances ---------------------------------------------------------------------------------- */
 
 struct instance {
-    struct host *host;
+    struct lv2_host *host;
     const struct variant *variant;
     int rate, n, cap;
     float *in[MAX_CHANNELS], *out[MAX_CHANNELS]; /* [cap] */
     bool in_place;
-    enum host_worker worker;
+    enum lv2_host_worker worker;
 };
 
-static struct instance instance_open(const char *variant, int rate, int cap, int nominal, enum host_worker worker,
+static struct instance instance_open(const char *variant, int rate, int cap, int nominal, enum lv2_host_worker worker,
                                      const char *backend)
 {
     struct instance t = {.rate = rate, .cap = cap, .worker = worker};
-    t.host = host_open(variant, rate, 8192, nominal, worker);
+    t.host = lv2_host_open(variant, rate, 8192, nominal, worker);
     for (int v = 0; v < N_VARIANTS; v++)
         if (strcmp(variants[v].symbol, variant) == 0) t.variant = &variants[v];
     struct random r = random_seeded(5);
     for (int ch = 0; ch < t.variant->n_in; ch++) t.in[ch] = noise(&r, cap);
     for (int ch = 0; ch < t.variant->n_out; ch++) t.out[ch] = must_alloc((size_t)cap, sizeof(float));
-    host_activate(t.host);
-    *host_control(t.host, BACKEND) = backend[0] == '-' ? BACKEND_AUTO : backend[1] == 'p' ? BACKEND_CPU : BACKEND_GPU;
-    *host_control(t.host, FREEWHEEL) = 1;
+    lv2_host_activate(t.host);
+    *lv2_host_control(t.host, BACKEND) = backend[0] == '-'   ? BACKEND_AUTO
+                                         : backend[1] == 'p' ? BACKEND_CPU
+                                                             : BACKEND_GPU;
+    *lv2_host_control(t.host, FREEWHEEL) = 1;
     return t;
 }
 
 static void instance_close(struct instance *t)
 {
-    host_close(t->host);
+    lv2_host_close(t->host);
     for (int ch = 0; ch < t->variant->n_in; ch++) free(t->in[ch]);
     for (int ch = 0; ch < t->variant->n_out; ch++) free(t->out[ch]);
 }
@@ -74,8 +76,8 @@ static void instance_run(struct instance *t, int n)
         memcpy(out[ch], in[ch], (size_t)n * sizeof(float));
         in[ch] = out[ch];
     }
-    host_connect_audio(t->host, in, out);
-    host_run(t->host, n);
+    lv2_host_connect_audio(t->host, in, out);
+    lv2_host_run(t->host, n);
     t->n += n;
 }
 
@@ -93,7 +95,7 @@ static void instance_run_random(struct instance *t, int frames, int most, uint64
 static void instance_settle(struct instance *t)
 {
     time_t start = time(NULL);
-    while (host_busy(t->host)) {
+    while (lv2_host_busy(t->host)) {
         instance_run(t, 64);
         pause_us(1000);
         check(time(NULL) - start < 60, "the worker is not done after a minute");
@@ -105,7 +107,7 @@ static void instance_settle(struct instance *t)
 
 static void check_log(struct instance *t, const char *word)
 {
-    const char *log = host_log(t->host);
+    const char *log = lv2_host_log(t->host);
     check(strstr(log, word), "the log lacks \"%s\": %s", word, log);
 }
 
@@ -126,9 +128,9 @@ static void every_plugin_plays_its_mask(const char *backend)
         check_log(&t, backend);
         instance_run_random(&t, t.cap - t.n, 5, 2);
         check_mix(&t, shipped(variants[v].mask), wet_only, 0, 0, t.n);
-        check(*host_control(t.host, LATENCY) == 0 && *host_control(t.host, LATE) == 0, "latency %g, late %g",
-              (double)*host_control(t.host, LATENCY), (double)*host_control(t.host, LATE));
-        check(*host_control(t.host, LOAD) > 0, "load %g", (double)*host_control(t.host, LOAD));
+        check(*lv2_host_control(t.host, LATENCY) == 0 && *lv2_host_control(t.host, LATE) == 0, "latency %g, late %g",
+              (double)*lv2_host_control(t.host, LATENCY), (double)*lv2_host_control(t.host, LATE));
+        check(*lv2_host_control(t.host, LOAD) > 0, "load %g", (double)*lv2_host_control(t.host, LOAD));
         instance_close(&t);
     }
 }
@@ -141,7 +143,7 @@ static void any_block_in_place(const char *backend)
         int nominal = nominals[b % 5];
         struct instance t = instance_open("true_stereo", RATE, 16384, nominal, WORKER_AT_ONCE, backend);
         t.in_place = true;
-        host_send_mask(t.host, mask, 0);
+        lv2_host_send_mask(t.host, mask, 0);
         instance_run(&t, blocks[b]);
         for (int i = 0; i < 3000 && t.n + blocks[b] <= t.cap; i++) instance_run(&t, blocks[b]);
         check_mix(&t, mask, wet_only, 0, 0, t.n);
@@ -174,10 +176,10 @@ static void channels_follow_the_rule(const char *backend)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *mask = mask_file("rule.wav", cases[i].n_channels, 300, RATE, i);
         struct instance t = instance_open(cases[i].variant, RATE, 2000, 64, WORKER_AT_ONCE, backend);
-        host_log(t.host);
-        host_send_mask(t.host, mask, 0);
+        lv2_host_log(t.host);
+        lv2_host_send_mask(t.host, mask, 0);
         instance_run_random(&t, 2000, 100, i);
-        const char *status = host_status(t.host);
+        const char *status = lv2_host_status(t.host);
         bool is_left = t.variant->n_out == 1 && cases[i].n_channels == 2;
         if (is_left) check_log(&t, "warning: haloconv: ");
         check(is_left == (strstr(status, "left channel") != NULL) &&
@@ -199,10 +201,10 @@ static void matrices_load_configurations(const char *backend)
                                "/impulse/read 3 1 0.5 30 0 0 2 conf.wav\n/impulse/read 2 4 -1 0 0 0 1 conf.wav\n");
     const char *wide = text_file("wide.conf", "/convolver/new 5 4 256 2000\n/impulse/read 5 1 1 0 0 0 1 conf.wav\n");
     struct instance t = instance_open("matrix_4", RATE, 4000, 64, WORKER_AT_ONCE, backend);
-    host_send_mask(t.host, fits, 0);
+    lv2_host_send_mask(t.host, fits, 0);
     instance_run_random(&t, 2000, 200, 23);
-    host_log(t.host);
-    host_send_mask(t.host, wide, 0);
+    lv2_host_log(t.host);
+    lv2_host_send_mask(t.host, wide, 0);
     instance_run_random(&t, 2000, 200, 24);
     check_log(&t, "has 5 inputs and 4 outputs, but this session has 4 and 4; ");
     check_mix(&t, fits, wet_only, 0, 0, t.n);
@@ -241,20 +243,20 @@ static void a_mask_comes_with_its_tail(const char *backend)
             const char *after = mask_file("after.wav", 2, cases[i].taps_after, RATE, 5);
             struct instance t =
                 instance_open("stereo", RATE, 4 * RATE * (1 + 29 * (w == WORKER_THREAD)), 64, w, backend);
-            host_send_mask(t.host, before, 0);
+            lv2_host_send_mask(t.host, before, 0);
             instance_run(&t, 100);
             instance_settle(&t);
             instance_run_random(&t, 30000, 200, 6);
             int set = t.n;
-            check(strcmp(host_told(t.host), before) == 0, "told of no mask, or of another one");
-            host_send_mask(t.host, after, 37);
+            check(strcmp(lv2_host_notified(t.host), before) == 0, "told of no mask, or of another one");
+            lv2_host_send_mask(t.host, after, 37);
             instance_run(&t, 64);
             instance_settle(&t);
             int delay = swap_delay(backend, cases[i].taps_before);
             instance_run_random(&t, delay, 200, 8);
             int there = t.n;
             instance_run_random(&t, 3000, 200, 7);
-            check(strcmp(host_told(t.host), after) == 0, "told of no mask, or of another one");
+            check(strcmp(lv2_host_notified(t.host), after) == 0, "told of no mask, or of another one");
             check_mix(&t, before, wet_only, 0, set - 3000, set + 37);
             if (w == WORKER_AT_ONCE) check_mix(&t, after, wet_only, 0, set + 37 + delay + RATE / 50, there);
             check_mix(&t, after, wet_only, 0, there, t.n);
@@ -269,7 +271,7 @@ static void nothing_clicks(const char *backend)
     struct instance t = instance_open("stereo", RATE, 200000, 64, WORKER_AFTER_RUN, backend);
     for (int ch = 0; ch < 2; ch++)
         for (int i = 0; i < t.cap; i++) t.in[ch][i] = 1;
-    host_send_mask(t.host, one, 0);
+    lv2_host_send_mask(t.host, one, 0);
     instance_run(&t, 64);
     instance_settle(&t);
     int start = t.n;
@@ -293,9 +295,9 @@ static void nothing_clicks(const char *backend)
                  {N_CONTROLS, 1, 1}};
     for (size_t m = 0; m < sizeof moves / sizeof *moves; m++) {
         if (moves[m].control == N_CONTROLS)
-            host_send_mask(t.host, moves[m].value > 0.5f ? one : half, 5);
+            lv2_host_send_mask(t.host, moves[m].value > 0.5f ? one : half, 5);
         else
-            *host_control(t.host, moves[m].control) = moves[m].value;
+            *lv2_host_control(t.host, moves[m].control) = moves[m].value;
         instance_run(&t, 64);
         instance_settle(&t);
         float got = t.out[1][t.n - 1];
@@ -319,11 +321,11 @@ static void knobs_mix(const char *backend)
     static const char *const names[] = {"mono", "mono_to_stereo", "stereo", "matrix_8"};
     for (int v = 0; v < 4; v++) {
         struct instance t = instance_open(names[v], RATE, 12000, 64, WORKER_AT_ONCE, backend);
-        *host_control(t.host, DRY) = -6;
-        *host_control(t.host, WET) = 3;
-        *host_control(t.host, GAIN) = -1;
-        *host_control(t.host, PREDELAY) = 12.5f;
-        host_send_mask(t.host, mask, 0);
+        *lv2_host_control(t.host, DRY) = -6;
+        *lv2_host_control(t.host, WET) = 3;
+        *lv2_host_control(t.host, GAIN) = -1;
+        *lv2_host_control(t.host, PREDELAY) = 12.5f;
+        lv2_host_send_mask(t.host, mask, 0);
         instance_run_random(&t, 12000, 300, 9);
         struct mix mix = {pow(10, -7.0 / 20), pow(10, 2.0 / 20), 600};
         check_mix(&t, mask, mix, 0, 0, t.n);
@@ -334,8 +336,8 @@ static void knobs_mix(const char *backend)
 static void bypass_is_the_input(const char *backend)
 {
     struct instance t = instance_open("mono_to_stereo", RATE, 6000, 64, WORKER_AT_ONCE, backend);
-    *host_control(t.host, ENABLED) = 0;
-    *host_control(t.host, GAIN) = -20;
+    *lv2_host_control(t.host, ENABLED) = 0;
+    *lv2_host_control(t.host, GAIN) = -20;
     t.in[0][100] = NAN;
     instance_run_random(&t, 6000, 300, 9);
     for (int ch = 0; ch < 2; ch++)
@@ -348,7 +350,7 @@ static void bypass_is_the_input(const char *backend)
 static void silence_is_silence_whatever_comes_in(const char *backend)
 {
     struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, backend);
-    *host_control(t.host, WET) = NAN; /* counts as the least */
+    *lv2_host_control(t.host, WET) = NAN; /* counts as the least */
     for (int i = 0; i < t.cap; i++) t.in[0][i] = i % 3 ? INFINITY : NAN;
     instance_run_random(&t, 4000, 300, 9);
     for (int i = 0; i < t.n; i++) check(t.out[0][i] == 0, "frame %d: %g", i, (double)t.out[0][i]);
@@ -358,10 +360,10 @@ static void silence_is_silence_whatever_comes_in(const char *backend)
 static void activate_forgets(const char *backend)
 {
     struct instance t = instance_open("stereo", RATE, 60000, 64, WORKER_AT_ONCE, backend);
-    *host_control(t.host, PREDELAY) = 3;
+    *lv2_host_control(t.host, PREDELAY) = 3;
     instance_run_random(&t, 50000, 300, 9); /* once around the delay line */
-    host_deactivate(t.host);
-    host_activate(t.host);
+    lv2_host_deactivate(t.host);
+    lv2_host_activate(t.host);
     int from = t.n;
     instance_run_random(&t, 10000, 300, 10);
     struct mix mix = {0, 1, 144};
@@ -382,16 +384,17 @@ static void a_bad_file_changes_nothing(const char *backend)
         instance_settle(&t);
         for (int i = 0; i < 3; i++) {
             const char *path = bad[i] && bad[i][0] ? bad[i] : broken;
-            host_log(t.host);
-            host_told(t.host);
-            host_send_mask(t.host, path, 3);
+            lv2_host_log(t.host);
+            lv2_host_notified(t.host);
+            lv2_host_send_mask(t.host, path, 3);
             instance_run(&t, 64);
             instance_settle(&t);
-            const char *log = host_log(t.host);
+            const char *log = lv2_host_log(t.host);
             check(strstr(log, "error: haloconv: ") && strstr(log, path) && strstr(log, ";"),
                   "%s: the log has no reason and remedy: \"%s\"", path, log);
-            check(strcmp(host_told(t.host), shipped("hall.wav")) == 0, "told of another mask than plays");
-            const char *status = host_status(t.host);
+            check(strcmp(lv2_host_notified(t.host), shipped("hall.wav")) == 0,
+                  "the host is notified of another mask than plays");
+            const char *status = lv2_host_status(t.host);
             check(strstr(status, path) && strncmp(status, "dry:", 4) != 0, "%s: status \"%s\"", path, status);
         }
         int from = t.n < 3000 ? 0 : t.n - 3000;
@@ -404,27 +407,33 @@ static void work_that_was_dropped_at_deactivate_is_done_later(const char *backen
 {
     struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, "-");
     instance_run(&t, 64);
-    host_drop_work(t.host, true);
-    host_send_mask(t.host, shipped("plate.wav"), 0);
+    lv2_host_drop_work(t.host, true);
+    lv2_host_send_mask(t.host, shipped("plate.wav"), 0);
     instance_run(&t, 64);
-    host_deactivate(t.host);
-    host_drop_work(t.host, false);
-    host_activate(t.host);
+    lv2_host_deactivate(t.host);
+    lv2_host_drop_work(t.host, false);
+    lv2_host_activate(t.host);
     instance_run(&t, 64);
     instance_run(&t, 64);
-    check(strcmp(host_told(t.host), shipped("plate.wav")) == 0, "the mask is not loaded");
+    check(strcmp(lv2_host_notified(t.host), shipped("plate.wav")) == 0, "the mask is not loaded");
     instance_close(&t);
 }
 
 static void a_host_without_a_worker_gets_the_mask(const char *backend)
 {
-    struct instance t = instance_open("stereo", RATE, 6000, 0, WORKER_NONE, "-");
-    *host_control(t.host, BACKEND) = BACKEND_GPU;
-    host_send_mask(t.host, shipped("plate.wav"), 0);
-    host_send_get(t.host);
+    struct instance t = instance_open("stereo", RATE, 6100, 0, WORKER_NONE, "-");
+    *lv2_host_control(t.host, BACKEND) = BACKEND_GPU;
+    lv2_host_send_mask(t.host, shipped("plate.wav"), 0);
+    lv2_host_send_get(t.host);
     instance_run_random(&t, 6000, 300, 9);
     check_mix(&t, shipped("hall.wav"), wet_only, 0, 0, t.n);
-    check(strcmp(host_told(t.host), shipped("hall.wav")) == 0, "told of another mask than plays");
+    check(strcmp(lv2_host_notified(t.host), shipped("hall.wav")) == 0,
+          "the host is notified of another mask than plays");
+    const char *status = lv2_host_status(t.host);
+    check(strstr(status, "no worker"), "the status is %s", status);
+    lv2_host_send_get(t.host);
+    instance_run(&t, 64);
+    check(strcmp(lv2_host_status(t.host), "ok") == 0, "the refusal stays");
     instance_close(&t);
 }
 
@@ -432,13 +441,30 @@ static void junk_is_left_alone(const char *backend)
 {
     struct instance t = instance_open("stereo", RATE, 6000, 64, WORKER_AT_ONCE, "-");
     for (unsigned i = 0; i < 50; i++) {
-        host_send_junk(t.host, i);
+        lv2_host_send_junk(t.host, i);
         instance_run(&t, 64);
     }
-    host_send_get(t.host);
-    instance_run(&t, 0); /* asked in an empty block: told in the next */
-    instance_run(&t, 64);
     check_mix(&t, shipped("hall.wav"), wet_only, 0, 0, t.n);
+    instance_close(&t);
+}
+
+static void messages_of_an_empty_block_are_answered_in_the_next(const char *backend)
+{
+    const char *mask = mask_file("empty.wav", 2, 500, RATE, 12);
+    struct instance t = instance_open("stereo", RATE, 6000, 64, WORKER_AT_ONCE, "-");
+    instance_run(&t, 0);
+    check(!lv2_host_notified(t.host)[0], "a message in an empty block");
+    instance_run(&t, 64);
+    check(strcmp(lv2_host_notified(t.host), shipped("hall.wav")) == 0 && strcmp(lv2_host_status(t.host), "ok") == 0,
+          "the mask of activate() is not notified");
+    lv2_host_send_get(t.host);
+    instance_run(&t, 0);
+    instance_run(&t, 64);
+    check(strcmp(lv2_host_notified(t.host), shipped("hall.wav")) == 0, "patch:Get has no answer");
+    lv2_host_send_mask(t.host, mask, 0);
+    instance_run(&t, 0);
+    instance_run(&t, 64);
+    check(strcmp(lv2_host_notified(t.host), mask) == 0, "patch:Set has no answer");
     instance_close(&t);
 }
 
@@ -448,11 +474,11 @@ static void state_comes_back(const char *backend)
 {
     const char *mask = mask_file("state.wav", 2, 5000, RATE, 12);
     for (int mapped = 0; mapped < 2; mapped++) {
-        struct host_state state = {0};
+        struct lv2_host_state state = {0};
         struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, backend);
-        host_send_mask(t.host, mask, 0);
+        lv2_host_send_mask(t.host, mask, 0);
         instance_run(&t, 64);
-        check(host_save(t.host, &state, mapped) == 0, "save failed");
+        check(lv2_host_save(t.host, &state, mapped) == 0, "save failed");
         check(strncmp(state.value, "session:", 8) == (mapped ? 0 : strncmp(mask, "session:", 8)), "saved %s",
               state.value);
         check(state.size == strlen(state.value) + 1, "%zu bytes", state.size);
@@ -463,22 +489,22 @@ static void state_comes_back(const char *backend)
             for (int when = 0; when < 3; when++) { /* before activate(), during run(), between two calls of run() */
                 t = instance_open("stereo", RATE, 60 * RATE, 64, w, backend);
                 if (when == 0) {
-                    host_deactivate(t.host);
-                    check(host_restore(t.host, &state, mapped, true) == 0, "restore failed");
-                    host_activate(t.host);
+                    lv2_host_deactivate(t.host);
+                    check(lv2_host_restore(t.host, &state, mapped, true) == 0, "restore failed");
+                    lv2_host_activate(t.host);
                 } else {
                     instance_run(&t, 200);
-                    check(host_restore(t.host, &state, mapped, when == 1) == 0, "restore failed");
+                    check(lv2_host_restore(t.host, &state, mapped, when == 1) == 0, "restore failed");
                 }
                 instance_run(&t, 64);
                 instance_settle(&t);
                 int from = when == 0 && w == WORKER_AT_ONCE ? 0 : t.n;
                 instance_run_random(&t, 2000, 100, 13);
                 check_mix(&t, mask, wet_only, 0, from, t.n);
-                struct host_state empty = {0}, again = {0};
-                check(host_save(t.host, &again, mapped) == 0 && strcmp(again.value, state.value) == 0,
+                struct lv2_host_state empty = {0}, again = {0};
+                check(lv2_host_save(t.host, &again, mapped) == 0 && strcmp(again.value, state.value) == 0,
                       "saved %s, then %s", state.value, again.value);
-                check(host_restore(t.host, &empty, mapped, true) == 0, "an empty state was refused");
+                check(lv2_host_restore(t.host, &empty, mapped, true) == 0, "an empty state was refused");
                 instance_run(&t, 64);
                 instance_settle(&t);
                 from = t.n;
@@ -492,38 +518,67 @@ static void state_comes_back(const char *backend)
 static void both_sides_are_in_the_state(const char *backend)
 {
     const char *mask = mask_file("side.wav", 2, 5000, RATE, 12);
-    struct host_state second = {0}, state = {.second = &second};
+    struct lv2_host_state second = {0}, state = {.second = &second};
     struct instance t = instance_open("stereo", RATE, 16000, 64, WORKER_AT_ONCE, "-");
     instance_run(&t, 64);
-    check(host_save(t.host, &state, false) == 0 && second.size == 0, "a state with an empty side has two masks");
-    host_send_side(t.host, SIDE_B, mask, 0);
+    check(lv2_host_save(t.host, &state, false) == 0 && second.size == 1, "an empty side has %zu bytes", second.size);
+    lv2_host_send_side(t.host, SIDE_B, mask, 0);
     instance_run(&t, 64);
     instance_run(&t, 64);
-    check(strcmp(host_told_side(t.host, SIDE_B), mask) == 0, "the host does not hear of the mask of B");
+    check(strcmp(lv2_host_notified_side(t.host, SIDE_B), mask) == 0, "the host does not hear of the mask of B");
     instance_run_random(&t, 2000, 100, 13);
     check_mix(&t, shipped("hall.wav"), wet_only, 0, t.n - 1000, t.n);
-    check(host_save(t.host, &state, false) == 0, "save failed");
+    check(lv2_host_save(t.host, &state, false) == 0, "save failed");
     check(strcmp(state.value, shipped("hall.wav")) == 0 && strcmp(second.value, mask) == 0, "saved %s and %s",
           state.value, second.value);
     instance_close(&t);
     for (int when = 0; when < 3; when++) { /* before activate(), during run(), between two calls of run() */
         t = instance_open("stereo", RATE, 16000, 64, WORKER_AT_ONCE, "-");
         if (when > 0) instance_run(&t, 64);
-        *host_control(t.host, A_B) = SIDE_B;
-        if (when == 0) host_deactivate(t.host);
-        check(host_restore(t.host, &state, false, when < 2) == 0, "restore failed");
-        if (when == 0) host_activate(t.host);
+        *lv2_host_control(t.host, A_B) = SIDE_B;
+        if (when == 0) lv2_host_deactivate(t.host);
+        check(lv2_host_restore(t.host, &state, false, when < 2) == 0, "restore failed");
+        if (when == 0) lv2_host_activate(t.host);
         for (int i = 0; i < 20; i++) instance_run(&t, 64);
         int from = t.n + 1500;
         instance_run_random(&t, 4000, 100, 14);
         check_mix(&t, mask, wet_only, 0, from, t.n);
-        *host_control(t.host, A_B) = SIDE_A;
+        *lv2_host_control(t.host, A_B) = SIDE_A;
         for (int i = 0; i < 20; i++) instance_run(&t, 64);
         from = t.n + 1500;
         instance_run_random(&t, 4000, 100, 15);
         check_mix(&t, shipped("hall.wav"), wet_only, 0, from, t.n);
         instance_close(&t);
     }
+}
+
+static void a_preset_changes_side_a_and_a_session_both(const char *backend)
+{
+    const char *a = mask_file("a.wav", 2, 500, RATE, 1), *b = mask_file("b.wav", 2, 700, RATE, 2);
+    static struct lv2_host_state second, state = {.second = &second}, preset, session;
+    struct instance t = instance_open("stereo", RATE, 6000, 64, WORKER_AT_ONCE, "-");
+    check(lv2_host_save(t.host, &session, true) == 0, "save failed");
+    lv2_host_send_mask(t.host, a, 0);
+    instance_run(&t, 64);
+    check(lv2_host_save(t.host, &preset, true) == 0, "save failed"); /* of A only */
+    check(lv2_host_restore(t.host, &session, true, true) == 0, "restore failed");
+    lv2_host_send_side(t.host, SIDE_B, b, 0);
+    instance_run(&t, 64);
+    check(lv2_host_restore(t.host, &preset, true, true) == 0, "restore failed");
+    instance_run(&t, 64);
+    check(lv2_host_save(t.host, &state, false) == 0 && strcmp(state.value, a) == 0 && strcmp(second.value, b) == 0,
+          "after a preset, A is %s, B is %s", state.value, second.value);
+    instance_close(&t);
+    t = instance_open("stereo", RATE, 6000, 64, WORKER_AT_ONCE, "-");
+    static struct lv2_host_state none, whole = {.second = &none};
+    check(lv2_host_save(t.host, &whole, true) == 0, "save failed"); /* side B is empty */
+    lv2_host_send_side(t.host, SIDE_B, b, 0);
+    instance_run(&t, 64);
+    check(lv2_host_restore(t.host, &whole, true, true) == 0, "restore failed");
+    instance_run(&t, 64);
+    check(lv2_host_save(t.host, &state, false) == 0 && second.size == 1, "B of a session that has none is %s",
+          second.value);
+    instance_close(&t);
 }
 
 /* The output is the input, from frame `first` on. */
@@ -545,34 +600,34 @@ static void a_lost_mask_passes_dry_sound_and_says_so(const char *backend)
         for (int when = 0; when < 3; when++) { /* before activate(), during run(), between two calls of run() */
             if (w == WORKER_NONE && when == 1) continue;
             struct instance t = instance_open(names[(w + when) % 4], RATE, 60 * RATE, 64, w, "-");
-            struct host_state state = {0};
-            check(host_save(t.host, &state, false) == 0, "save failed");
+            struct lv2_host_state state = {0};
+            check(lv2_host_save(t.host, &state, false) == 0, "save failed");
             state.size = (size_t)sprintf(state.value, "/nonexistent/gone.wav") + 1;
-            if (when == 0) host_deactivate(t.host);
+            if (when == 0) lv2_host_deactivate(t.host);
             if (when != 0) instance_run(&t, 200);
-            host_log(t.host);
-            check(host_restore(t.host, &state, false, when == 1) == 0, "restore failed");
-            if (when == 0) host_activate(t.host);
+            lv2_host_log(t.host);
+            check(lv2_host_restore(t.host, &state, false, when == 1) == 0, "restore failed");
+            if (when == 0) lv2_host_activate(t.host);
             instance_run(&t, 64);
             instance_settle(&t);
-            const char *log = host_log(t.host), *status = host_status(t.host);
+            const char *log = lv2_host_log(t.host), *status = lv2_host_status(t.host);
             check(strstr(log, "error: haloconv: /nonexistent/gone.wav") &&
                       strstr(log, "warning: haloconv: the sound passes dry"),
                   "worker %d, restored %d: log \"%s\"", w, when, log);
             check(strncmp(status, "dry: /nonexistent/gone.wav", 26) == 0, "worker %d, restored %d: status \"%s\"", w,
                   when, status);
             int from = when == 0 ? 0 : t.n;
-            *host_control(t.host, BACKEND) = BACKEND_CPU; /* another engine is no other mask */
+            *lv2_host_control(t.host, BACKEND) = BACKEND_CPU; /* another engine is no other mask */
             instance_run(&t, 64);
             instance_settle(&t);
             check_dry(&t, from);
-            host_restore(t.host, &(struct host_state){0}, false, when == 1); /* the plugin's own mask */
-            if (w == WORKER_NONE && when == 0) host_deactivate(t.host), host_activate(t.host);
+            lv2_host_restore(t.host, &(struct lv2_host_state){0}, false, when == 1); /* the plugin's own mask */
+            if (w == WORKER_NONE && when == 0) lv2_host_deactivate(t.host), lv2_host_activate(t.host);
             instance_run(&t, 64);
             instance_settle(&t);
             from = t.n;
             instance_run_random(&t, 2000, 100, 13);
-            check(strcmp(host_status(t.host), "ok") == 0, "worker %d, restored %d: the status is not ok", w, when);
+            check(strcmp(lv2_host_status(t.host), "ok") == 0, "worker %d, restored %d: the status is not ok", w, when);
             check_mix(&t, shipped(t.variant->mask), wet_only, 0, from, t.n);
             instance_close(&t);
         }
@@ -581,24 +636,25 @@ static void a_lost_mask_passes_dry_sound_and_says_so(const char *backend)
 /* The file is gone when the session is loaded: the state must keep the chosen path. */
 static void a_lost_file_stays_in_the_state(const char *backend)
 {
-    struct host_state state = {0}, again = {0};
+    struct lv2_host_state state = {0}, again = {0};
     struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, "-");
-    check(host_save(t.host, &state, true) == 0, "save failed");
+    check(lv2_host_save(t.host, &state, true) == 0, "save failed");
     instance_close(&t);
     state.size = (size_t)sprintf(state.value, "session:/nonexistent/gone.wav") + 1;
     for (int playing = 0; playing < 2; playing++) {
         t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, "-");
         if (playing) instance_run(&t, 64);
-        host_log(t.host);
-        if (!playing) host_deactivate(t.host);
-        check(host_restore(t.host, &state, true, true) == 0, "restore failed");
-        if (!playing) host_activate(t.host);
+        lv2_host_log(t.host);
+        if (!playing) lv2_host_deactivate(t.host);
+        check(lv2_host_restore(t.host, &state, true, true) == 0, "restore failed");
+        if (!playing) lv2_host_activate(t.host);
         instance_run(&t, 64);
         check_log(&t, "error: haloconv: /nonexistent/gone.wav");
-        check(host_save(t.host, &again, true) == 0 && strcmp(again.value, state.value) == 0, "saved %s", again.value);
-        host_send_mask(t.host, shipped("hall.wav"), 0); /* a chosen mask replaces the lost one */
+        check(lv2_host_save(t.host, &again, true) == 0 && strcmp(again.value, state.value) == 0, "saved %s",
+              again.value);
+        lv2_host_send_mask(t.host, shipped("hall.wav"), 0); /* a chosen mask replaces the lost one */
         instance_run(&t, 64);
-        check(host_save(t.host, &again, false) == 0 && strcmp(again.value, shipped("hall.wav")) == 0, "saved %s",
+        check(lv2_host_save(t.host, &again, false) == 0 && strcmp(again.value, shipped("hall.wav")) == 0, "saved %s",
               again.value);
         instance_close(&t);
     }
@@ -611,21 +667,21 @@ static void run_allocates_nothing_and_takes_no_lock(const char *backend)
     if (SANITIZED) check_skip("a sanitizer brings its own malloc");
     const char *longer = mask_file("longer.wav", 2, 30000, RATE, 15), *like = mask_file("like.wav", 2, 29000, RATE, 16);
     struct instance t = instance_open("stereo", RATE, 60 * RATE, 64, WORKER_THREAD, "-");
-    *host_control(t.host, FREEWHEEL) = 0;
-    check(!host_caught(t.host), "the trap was set before it was asked for");
+    *lv2_host_control(t.host, FREEWHEEL) = 0;
+    check(!lv2_host_caught(t.host), "the trap was set before it was asked for");
     for (int i = 0; i < 12; i++) {
         const char *paths[] = {longer, like, "/nonexistent", shipped("hall.wav")};
-        host_send_mask(t.host, paths[i % 4], 10);
-        host_send_get(t.host);
-        host_send_junk(t.host, (unsigned)i);
-        *host_control(t.host, WET) = (float)(-i % 5);
-        *host_control(t.host, PREDELAY) = (float)(i % 3);
-        *host_control(t.host, ENABLED) = (float)(i % 2);
-        *host_control(t.host, BACKEND) = (float)(i % 5 == 4);
+        lv2_host_send_mask(t.host, paths[i % 4], 10);
+        lv2_host_send_get(t.host);
+        lv2_host_send_junk(t.host, (unsigned)i);
+        *lv2_host_control(t.host, WET) = (float)(-i % 5);
+        *lv2_host_control(t.host, PREDELAY) = (float)(i % 3);
+        *lv2_host_control(t.host, ENABLED) = (float)(i % 2);
+        *lv2_host_control(t.host, BACKEND) = (float)(i % 5 == 4);
         instance_run(&t, 64);
         instance_settle(&t);
         instance_run_random(&t, 3000, 300, 17);
-        const char *caught = host_caught(t.host);
+        const char *caught = lv2_host_caught(t.host);
         check(!caught, "run() reached %s", caught);
     }
     instance_close(&t);
@@ -659,7 +715,7 @@ static void fifty_instances(const char *backend)
     struct instance t[N];
     for (int i = 0; i < N; i++) {
         t[i] = instance_open(i % 2 ? "stereo" : "mono_to_stereo", RATE, 2000, 64, WORKER_AT_ONCE, backend);
-        host_send_mask(t[i].host, shipped("room.wav"), 0);
+        lv2_host_send_mask(t[i].host, shipped("room.wav"), 0);
     }
     for (int k = 0; k < 30; k++)
         for (int i = 0; i < N; i++) instance_run(&t[i], 64);
@@ -679,22 +735,22 @@ static void churn(const char *backend)
                            mask_file("c.wav", 1, 20000, RATE, 21), "/nonexistent/d.wav"};
     int rounds = getenv("HC_TEST_ROUNDS") ? atoi(getenv("HC_TEST_ROUNDS")) : 12;
     for (int round = 0; round < rounds; round++) {
-        enum host_worker worker = (enum host_worker)(round % 4);
+        enum lv2_host_worker worker = (enum lv2_host_worker)(round % 4);
         const char *name = round % 6 == 5 ? "binaural" : round % 3 ? "stereo" : "true_stereo";
         struct instance t = instance_open(name, RATE, 100000, 1 << random_int(&r, 0, 9), worker, backend);
-        struct host_state state = {0};
+        struct lv2_host_state state = {0};
         int n_acts = t.variant->n_sources > 0 ? 15 : 60; /* a bank takes 0.3 s to load */
         for (int i = 0; i < n_acts && t.n < t.cap - 9000; i++) {
             int what = random_int(&r, 0, 11);
-            if (what < 3) host_send_mask(t.host, masks[random_int(&r, 0, 3)], random_int(&r, 0, 50));
-            if (what == 3) host_save(t.host, &state, i % 2);
-            if (what == 4) host_restore(t.host, &(struct host_state){0}, false, true);
-            if (what == 5) *host_control(t.host, PREDELAY) = (float)random_int(&r, 0, 500);
-            if (what == 5) *host_control(t.host, AZIMUTH) = (float)random_int(&r, -180, 180);
-            if (what == 6) *host_control(t.host, BACKEND) = (float)random_int(&r, 0, 2);
-            if (what == 7) *host_control(t.host, FREEWHEEL) = (float)random_int(&r, 0, 1);
-            if (what == 8 && !host_busy(t.host)) host_deactivate(t.host), host_activate(t.host);
-            if (what == 9) host_send_junk(t.host, random_u32(&r));
+            if (what < 3) lv2_host_send_mask(t.host, masks[random_int(&r, 0, 3)], random_int(&r, 0, 50));
+            if (what == 3) lv2_host_save(t.host, &state, i % 2);
+            if (what == 4) lv2_host_restore(t.host, &(struct lv2_host_state){0}, false, true);
+            if (what == 5) *lv2_host_control(t.host, PREDELAY) = (float)random_int(&r, 0, 500);
+            if (what == 5) *lv2_host_control(t.host, AZIMUTH) = (float)random_int(&r, -180, 180);
+            if (what == 6) *lv2_host_control(t.host, BACKEND) = (float)random_int(&r, 0, 2);
+            if (what == 7) *lv2_host_control(t.host, FREEWHEEL) = (float)random_int(&r, 0, 1);
+            if (what == 8 && !lv2_host_busy(t.host)) lv2_host_deactivate(t.host), lv2_host_activate(t.host);
+            if (what == 9) lv2_host_send_junk(t.host, random_u32(&r));
             instance_run(&t, what == 10 ? 0 : what == 11 ? random_int(&r, 1, 8192) : random_int(&r, 1, 300));
         }
         for (int ch = 0; ch < 2; ch++)
@@ -721,8 +777,10 @@ int main(void)
         TEST(work_that_was_dropped_at_deactivate_is_done_later, false),
         TEST(a_host_without_a_worker_gets_the_mask, false),
         TEST(junk_is_left_alone, false),
+        TEST(messages_of_an_empty_block_are_answered_in_the_next, false),
         TEST(state_comes_back, ONCE_A_DEVICE),
         TEST(both_sides_are_in_the_state, false),
+        TEST(a_preset_changes_side_a_and_a_session_both, false),
         TEST(a_lost_file_stays_in_the_state, false),
         TEST(a_lost_mask_passes_dry_sound_and_says_so, false),
         TEST(run_allocates_nothing_and_takes_no_lock, false),

@@ -213,6 +213,11 @@ static void a_preset_sends_its_mask_and_values(const char *backend)
     close_ui();
 }
 
+static uint32_t notify_port(void)
+{
+    return (uint32_t)(host.variant->n_in + host.variant->n_out + variant_messages(host.variant)) + 1;
+}
+
 static void send_text(LV2_URID property, const char *text)
 {
     uint64_t buffer[600];
@@ -221,8 +226,7 @@ static void send_text(LV2_URID property, const char *text)
     lv2_atom_forge_set_buffer(&forge, (uint8_t *)buffer, sizeof buffer);
     patch_set(&host.uris, &forge, property, text);
     const LV2_Atom *atom = (const LV2_Atom *)(const void *)buffer;
-    const uint32_t notify = (uint32_t)(host.variant->n_in + host.variant->n_out + variant_messages(host.variant)) + 1;
-    host.ui->port_event(host.handle, notify, lv2_atom_total_size(atom), host.uris.event_transfer, atom);
+    host.ui->port_event(host.handle, notify_port(), lv2_atom_total_size(atom), host.uris.event_transfer, atom);
 }
 
 static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
@@ -284,6 +288,26 @@ static void meters_come_from_the_instance(const char *backend)
     }
 }
 
+static void a_text_that_ends_behind_its_message_is_ignored(const char *backend)
+{
+    open_ui(&variants[2], true);
+    uint64_t buffer[64];
+    const char *text;
+    size_t length;
+    LV2_Atom_Forge forge;
+    lv2_atom_forge_init(&forge, &mapper);
+    lv2_atom_forge_set_buffer(&forge, (uint8_t *)buffer, sizeof buffer);
+    patch_set(&host.uris, &forge, host.uris.status, "an error of the plugin, cut");
+    LV2_Atom *atom = (LV2_Atom *)(void *)buffer;
+    pixels_changed(PART_STATUS);
+    host.ui->port_event(host.handle, notify_port(), lv2_atom_total_size(atom) - 8, host.uris.event_transfer, atom);
+    check(pixels_changed(PART_STATUS) == 0, "a message that is cut is shown");
+    check(patch_property(&host.uris, atom, &text, &length) == host.uris.status && length == 27, "the status");
+    atom->size -= 8;
+    check(!patch_property(&host.uris, atom, &text, &length), "a text of %zu bytes in an object that is cut", length);
+    close_ui();
+}
+
 static void hostile_messages_do_nothing(const char *backend)
 {
     open_ui(&variants[2], true);
@@ -311,6 +335,7 @@ int main(void)
         TEST(the_buttons_choose_the_side_that_is_loaded, 0),
         TEST(mask_and_status_of_the_plugin_are_shown, 0),
         TEST(meters_come_from_the_instance, 0),
+        TEST(a_text_that_ends_behind_its_message_is_ignored, 0),
         TEST(hostile_messages_do_nothing, 0),
     };
     return server_check_main("lv2_ui", tests, sizeof tests / sizeof *tests, NULL);

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXT_RATE = 48000 };
-
 static char folder[64];
 
 static void remove_folder(void)
@@ -21,7 +19,7 @@ static void remove_folder(void)
     if (folder[0] && system(command) != 0) printf("%s is left behind\n", folder);
 }
 
-const char *mask_file(const char *name, int n_channels, int n_frames, int rate, uint64_t seed)
+static const char *path_in_folder(const char *name)
 {
     static char paths[4][256];
     static int turn;
@@ -32,6 +30,12 @@ const char *mask_file(const char *name, int n_channels, int n_frames, int rate, 
         atexit(remove_folder);
     }
     snprintf(path, sizeof *paths, "%s/%s", folder, name);
+    return path;
+}
+
+const char *mask_file(const char *name, int n_channels, int n_frames, int rate, uint64_t seed)
+{
+    const char *path = path_in_folder(name);
     SF_INFO info = {.samplerate = rate, .channels = n_channels, .format = SF_FORMAT_WAV | SF_FORMAT_FLOAT};
     SNDFILE *file = sf_open(path, SFM_WRITE, &info);
     check(file, "%s cannot be written", path);
@@ -47,19 +51,19 @@ const char *mask_file(const char *name, int n_channels, int n_frames, int rate, 
 
 const char *text_file(const char *name, const char *text)
 {
-    const char *path = mask_file(name, 1, 1, TEXT_RATE, 1);
+    const char *path = path_in_folder(name);
     FILE *file = fopen(path, "w");
     check(file && fputs(text, file) >= 0 && fclose(file) == 0, "%s cannot be written", path);
     return path;
 }
 
-void play_random_blocks(void (*play)(void *take, int n), void *take, int frames, int max_block, uint64_t seed)
+void play_random_blocks(void (*play)(void *data, int n), void *data, int frames, int max_block, uint64_t seed)
 {
     struct random r = random_seeded(seed);
     for (int n; frames > 0; frames -= n) {
         n = random_int(&r, 0, max_block);
         if (n > frames) n = frames;
-        play(take, n);
+        play(data, n);
     }
 }
 

@@ -18,12 +18,12 @@ struct mix {
 };
 static const struct mix wet_only = {0, 1, 0};
 
-/* Checks frames first...last - 1 against the mask's file, at random places and the edges. Input before frame `origin`
+/* Checks frames first...last - 1 against the mask's file, at random frames and the edges. Input before frame `origin`
  * counts as silence. */
 void check_played(const struct played *played, const char *path, struct mix mix, int origin, int first, int last);
 
-/* Calls play(take, n) with blocks of 0 to `max_block` frames until `frames` have been played. */
-void play_random_blocks(void (*play)(void *take, int n), void *take, int frames, int max_block, uint64_t seed);
+/* Calls play(data, n) with blocks of 0 to `max_block` frames until `frames` have been played. */
+void play_random_blocks(void (*play)(void *data, int n), void *data, int frames, int max_block, uint64_t seed);
 
 /* Writes a mask of decaying noise, or a text, in a folder of ours. The path is valid until the fourth call after it. */
 const char *mask_file(const char *name, int n_channels, int n_frames, int rate, uint64_t seed);

@@ -1,16 +1,18 @@
-/* The plugin core without a standard: two masks of a session, A and B, and Trim. The test is the audio thread and the
- * worker in turn: core_work runs only where the test calls it. */
+/* The plugin core without a standard: loads, events, meters, two masks of a session, A and B, and Trim. The test is the
+ * audio thread and the worker in turn: except with CORE_LOADER, core_work runs only where the test calls it. */
 #include "check.h"
 #include "dsp/live/loudness.h"
+#include "haloconv_live.h"
 #include "played.h"
 #include "plugins/core/core.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RATE = 48000, BLOCK = 256, CAP = 40 * RATE, FADE_FRAMES = RATE / 40 };
+enum { STEREO = 2, RATE = 48000, BLOCK = 256, CAP = 40 * RATE, FADE_FRAMES = RATE / 40 };
 
 struct stage {
     struct core *core;
@@ -18,20 +20,33 @@ struct stage {
     float *in[2], *out[2];
 };
 
-static void no_log(void *data, int level, const char *text) {}
+static int n_lines, n_loading; /* lines of the log; those that came while it loaded */
+static struct core *loading;
+
+static void count_line(void *data, int level, const char *text)
+{
+    n_lines++;
+    n_loading += loading && core_is_loading(loading);
+}
+
+static struct core *open_core(const struct variant *variant, enum core_worker worker)
+{
+    char folder[CORE_PATH_BYTES], why[400];
+    snprintf(folder, sizeof folder, "%s/haloconv.lv2/", getenv("BUILD") ? getenv("BUILD") : "build");
+    struct core *core = core_new(variant, folder, &(struct core_host){NULL, worker, count_line, NULL});
+    check(core && core_open(core, RATE, BLOCK, why, sizeof why), "%s", why);
+    return core;
+}
 
 static struct stage stage_open(enum core_worker worker, const char *a, const char *b)
 {
     struct stage s = {0};
     struct random r = random_seeded(31);
-    char folder[CORE_PATH_BYTES], why[400];
-    snprintf(folder, sizeof folder, "%s/haloconv.lv2/", getenv("BUILD") ? getenv("BUILD") : "build");
     for (int ch = 0; ch < 2; ch++) {
         s.in[ch] = noise(&r, CAP);
         s.out[ch] = must_alloc(CAP, sizeof(float));
     }
-    s.core = core_new(&variants[2], folder, &(struct core_host){NULL, worker, no_log, NULL});
-    check(s.core && core_open(s.core, RATE, BLOCK, why, sizeof why), "%s", why);
+    s.core = open_core(&variants[STEREO], worker);
     core_set(s.core, BACKEND, BACKEND_CPU);
     core_restore_masks(s.core, a, b);
     core_activate(s.core);
@@ -93,7 +108,168 @@ static void check_heard(struct stage *s, const char *path)
     check_played(&(struct played){core_variant(s->core), RATE, s->n, s->in, s->out}, path, wet_only, 0, from, s->n);
 }
 
-/* ---- promises ---------------------------------------------------------------------------------- */
+/* ---- loads, events, meters ---------------------------------------------------------------------- */
+
+/* The linker puts them in front of the calls of the core. */
+int __real_hc_live_work(hc_live *live);
+int __wrap_hc_live_work(hc_live *live);
+int __real_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
+                                   const hc_live_knob_change *changes, int n_changes);
+int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
+                                   const hc_live_knob_change *changes, int n_changes);
+static atomic_bool stalls, is_stalled; /* the disk; a read from it */
+static int n_calls;
+
+int __wrap_hc_live_work(hc_live *live)
+{
+    for (const double until = now_s() + 20; atomic_load(&stalls) && now_s() < until;) {
+        atomic_store(&is_stalled, true);
+        pause_us(1000);
+    }
+    atomic_store(&is_stalled, false);
+    return __real_hc_live_work(live);
+}
+
+int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
+                                   const hc_live_knob_change *changes, int n_changes)
+{
+    n_calls++;
+    return __real_hc_live_process_changes(live, in, out, n, changes, n_changes);
+}
+
+static void a_stalled_disk_does_not_hold_the_host(const char *backend)
+{
+    char path[CORE_PATH_BYTES];
+    const int threads = count_own("task");
+    struct core *core = open_core(&variants[STEREO], CORE_LOADER);
+    core_activate(core);
+    core_shipped_path(core, "room.wav", path);
+    atomic_store(&stalls, true);
+    core_choose_mask(core, path);
+    while (!atomic_load(&is_stalled)) pause_us(1000);
+    const double start = now_s();
+    core_free(core);
+    check(now_s() - start < 10, "the host waits for %g s", now_s() - start);
+    n_lines = 0;
+    atomic_store(&stalls, false);
+    for (int i = 0; count_own("task") > threads; i++) {
+        check(i < 10000, "the loader does not end");
+        pause_us(1000);
+    }
+    check(n_lines == 0, "the host is called after core_free");
+}
+
+static int set_gain(void *data, int frame)
+{
+    core_set(data, GAIN, frame % 20 - 10);
+    core_set(data, AZIMUTH, frame);
+    return frame + 1;
+}
+
+static void events_on_every_frame_do_not_cut_the_convolution(const char *backend)
+{
+    static float x[2][BLOCK], y[2][BLOCK];
+    for (int v = 0; v < N_VARIANTS; v++) {
+        if (variants[v].n_in > 2 || variants[v].n_out > 2) continue;
+        struct core *core = open_core(&variants[v], CORE_NO_WORKER);
+        core_activate(core);
+        n_calls = 0;
+        core_process(core, (const float *const[]){x[0], x[1]}, (float *const[]){y[0], y[1]}, BLOCK,
+                     &(struct core_events){set_gain, core});
+        const int want = variants[v].n_sources > 0 ? BLOCK / 64 : 1;
+        check(n_calls == want, "%s: %d calls for a block, want %d", variants[v].symbol, n_calls, want);
+        core_free(core);
+    }
+}
+
+static void check_mask(struct core *core, const char *want)
+{
+    char path[CORE_PATH_BYTES];
+    core_get_mask(core, path);
+    check(strcmp(path, want) == 0, "the state has %s, not %s", path, want);
+}
+
+static void a_load_that_ends_late_leaves_the_mask_of_the_state(const char *backend)
+{
+    char late[CORE_PATH_BYTES], state[CORE_PATH_BYTES];
+    struct core *core = open_core(&variants[STEREO], CORE_HOST_WORKER);
+    core_shipped_path(core, "room.wav", late);
+    core_shipped_path(core, "plate.wav", state);
+    core_activate(core);
+    core_request_mask(core, SIDE_A, late, strlen(late));
+    core_deactivate(core);
+    core_restore_masks(core, state, "");
+    core_work(core);
+    check_mask(core, state);
+    core_activate(core);
+    check_mask(core, state);
+    core_free(core);
+}
+
+static void it_is_loading_until_the_load_has_ended(const char *backend)
+{
+    char path[CORE_PATH_BYTES], why[CORE_STATUS_BYTES];
+    struct core *core = open_core(&variants[STEREO], CORE_HOST_WORKER);
+    core_activate(core);
+    check(!core_is_loading(core), "nothing is loaded");
+    core_shipped_path(core, "room.wav", path);
+    const uint64_t loads = core_choose_mask(core, path), fails = core_choose_mask(core, "/nonexistent.wav");
+    check(core_is_loading(core) && core_answer(core, fails, why) == CORE_PENDING, "it is not loading before core_work");
+    loading = core;
+    n_lines = n_loading = 0;
+    core_work(core);
+    loading = NULL;
+    check(n_lines > 0 && n_loading == n_lines, "%d of %d lines came while it was loading", n_loading, n_lines);
+    check(!core_is_loading(core), "it is loading after core_work");
+    check(core_answer(core, loads, why) == CORE_REPLACED && !why[0], "the first request has an answer");
+    check(core_answer(core, fails, why) == CORE_FAILED && strstr(why, "nonexistent"), "the answer is: %s", why);
+    core_free(core);
+}
+
+static void a_state_and_a_backend_come_later_without_a_worker(const char *backend)
+{
+    char state[CORE_PATH_BYTES], playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
+    struct core *core = open_core(&variants[STEREO], CORE_NO_WORKER);
+    core_activate(core);
+    core_shipped_path(core, "plate.wav", state);
+    check(!core_restore_masks(core, state, ""), "a worker loads the mask");
+    core_deactivate(core);
+    check(core_activate(core), "the mask is not loaded");
+    core_get_status(core, playing, status);
+    check(strcmp(playing, state) == 0, "%s plays", playing);
+    core_deactivate(core);
+    core_set(core, BACKEND, BACKEND_GPU);
+    n_lines = 0;
+    core_activate(core);
+    check(n_lines > 0 && !core_has_work(core), "the log has no line about the other backend");
+    core_free(core);
+}
+
+static void peaks_are_the_largest_since_the_last_question(const char *backend)
+{
+    float x[2][BLOCK] = {{0}}, *io[] = {x[0], x[1]};
+    struct core_meters meters;
+    struct core *core = open_core(&variants[STEREO], CORE_NO_WORKER);
+    core_load_now(core, "/dev/null", ""); /* it cannot be loaded: the input passes */
+    core_activate(core);
+    core_get_meters(core, &meters);
+    check(meters.in_peak == 0 && meters.out_peak == 0, "a peak before the first block");
+    x[0][0] = INFINITY; /* it counts as 0 */
+    core_process(core, (const float *const *)io, io, BLOCK, NULL);
+    for (int i = 0; i < 3; i++) {
+        memset(x, 0, sizeof x);
+        x[1][40] = i == 1 ? -0.75f : 0.25f;
+        core_process(core, (const float *const *)io, io, BLOCK, NULL); /* in place */
+    }
+    core_get_meters(core, &meters);
+    check(meters.in_peak == 0.75f && fabsf(meters.out_peak - 0.75f) < 1e-6f, "peaks %g, %g", (double)meters.in_peak,
+          (double)meters.out_peak);
+    core_get_meters(core, &meters);
+    check(meters.in_peak == 0 && meters.out_peak == 0, "the peaks come twice");
+    core_free(core);
+}
+
+/* ---- two masks, Trim ---------------------------------------------------------------------------- */
 
 static void a_side_plays_its_mask(const char *backend)
 {
@@ -337,6 +513,12 @@ static void trim_cuts_both_masks(const char *backend)
 int main(void)
 {
     static const struct test tests[] = {
+        TEST(a_stalled_disk_does_not_hold_the_host, false),
+        TEST(events_on_every_frame_do_not_cut_the_convolution, false),
+        TEST(a_load_that_ends_late_leaves_the_mask_of_the_state, false),
+        TEST(it_is_loading_until_the_load_has_ended, false),
+        TEST(a_state_and_a_backend_come_later_without_a_worker, false),
+        TEST(peaks_are_the_largest_since_the_last_question, false),
         TEST(a_side_plays_its_mask, false),
         TEST(a_path_that_is_too_long_is_refused, false),
         TEST(an_answer_comes_with_its_mask, false),

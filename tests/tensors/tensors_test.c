@@ -705,15 +705,16 @@ static void a_bank_in_16_bits_is_rounded_once(const char *backend)
 {
     static const int64_t all_sizes[][2][3] = {/* items, taps, filters: for a GPU; for others */
                                               {{370, 16000, 600}, {20, 600, 40}},
-                                              {{3, 1500000, 5}, {5, 3000, 5}}};
+                                              {{3, 1500000, 5}, {5, 3000, 5}},
+                                              {{5500, 2500, 7}, {20, 600, 5}}}; /* chunks of groups, one of the bank */
     need_tensors(backend);
     struct random r = random_seeded(207);
-    for (int i = 0; i < 8; i++) {
-        const int64_t *sizes = all_sizes[i % 2][FEW || !on_gpu(backend)];
-        struct shape s = shape_of(i / 4 ? HC_CAUSAL : HC_FULL, sizes[0], 3, 3, i % 2 ? 2000 : 20, sizes[1]);
+    for (int i = 0; i < 9; i++) {
+        const int64_t *sizes = all_sizes[i < 8 ? i % 2 : 2][FEW || !on_gpu(backend)];
+        struct shape s = shape_of(i / 4 == 1 ? HC_CAUSAL : HC_FULL, sizes[0], 3, 3, i % 2 ? 2000 : 20, sizes[1]);
         s.n_filters = sizes[2];
         s.h_type = i / 2 % 2 ? HC_BFLOAT16 : HC_FLOAT16;
-        s.packed = i / 4;
+        s.packed = i / 4 == 1;
         s.lengths = i == 2 || i == 5;
         if (s.packed) s.n_frames *= s.n_batch;
         for (int op = HC_GRADIENT_H; op < (s.packed ? GX_OF_BOTH : RESULTS); op++) {

@@ -180,7 +180,7 @@ _current_device = getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device
 def _gradients(call, op, mode, a, b, lengths, g, needs_a, needs_b):
     """Gradients of an operation's result for its inputs a and b; g: of the result.
 
-    call  _call, also with lists (_call_for), or another function that runs an operation
+    call  _call, the partial of it that _call_for makes, or another function that runs an operation
     """
     both, function, lists = None, getattr(call, "func", call), getattr(call, "keywords", {})
     if function is _call and op == CONVOLVE and needs_a and needs_b:
@@ -410,7 +410,7 @@ def _register_both():
                     "Tensor? offsets=None) -> (Tensor, Tensor)", **tags)
 
     def execute(gy, x, h, mode, lengths=None, index=None, offsets=None):
-        return _execute_both(mode, gy, x, h, lengths, index, offsets, False)
+        return _execute_both(mode, gy, x, h, lengths, index, offsets, may_keep=False)
 
     def fake(gy, x, h, mode, lengths=None, index=None, offsets=None):
         check_shapes(GRADIENTS, mode, gy.shape, x.shape, None, None if index is None else index.shape,

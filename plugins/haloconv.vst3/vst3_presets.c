@@ -53,7 +53,7 @@ bool vst3_is_loading(const struct vst3 *face)
 /* The mask of the side that the host shows: the core switches with the next block. */
 static void get_mask(const struct vst3 *face, char path[CORE_PATH_BYTES])
 {
-    const int side = atomic_load(&face->shown[A_B]) > 0.5 ? SIDE_B : SIDE_A;
+    const int side = control_side((float)atomic_load(&face->shown[A_B]));
     core_get_side(face->core, side, path);
     if (!path[0]) core_get_side(face->core, !side, path);
 }

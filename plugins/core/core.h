@@ -21,8 +21,8 @@
  * loads the bank or, with the next core_activate, the mask.
  *
  * If the mask of a state cannot be loaded, the input passes dry until a mask is loaded: another mask would not be the
- * sound of the session. A file that the user chooses and that cannot be loaded changes nothing. The status reports both
- * cases.
+ * sound of the session. A file that the user chooses and that cannot be loaded changes nothing; of a file for the side
+ * that does not play, the worker finds out only whether it can be read. The status reports all cases.
  */
 #ifndef PLUGIN_CORE_H
 #define PLUGIN_CORE_H
@@ -106,8 +106,8 @@ bool core_is_quiet(const struct core *core);
 
 /* ---- masks ---- */
 
-/* Asks for a mask on a side (enum side). The worker loads it if the side plays, else notes its path. Returns the number of
- * the request, for core_answer; 0: the path is too long, or the core has no worker. [rt], but it wakes the core's own
+/* Asks for a mask on a side (enum side). The worker loads it if the side plays, else tries to read it and records its path.
+ * Returns the number of the request, for core_answer; 0: the path is too long, or the core has no worker. [rt], but it wakes the core's own
  * loader by a system call */
 uint64_t core_request_mask(struct core *core, int side, const char *path, size_t length);
 
@@ -134,6 +134,8 @@ bool core_work(struct core *core);
 /* Makes a and b the masks of the session, as a state has them; "": the side is empty. core_activate loads the mask of the
  * side that plays, or, while active, the worker. Returns true if the worker loads it. [setup] */
 bool core_restore_masks(struct core *core, const char *a, const char *b);
+/* Sets the control A_B, too, at the same moment. */
+bool core_restore_session(struct core *core, int side, const char *a, const char *b);
 
 /* Asks for a mask that a user chose for the side that plays. While active the worker loads it, and if it cannot be
  * loaded, the present one goes on; else it is restored as the mask of the session. Returns as core_request_mask does.

@@ -61,8 +61,11 @@ static struct window *guard(struct window *w)
     guarded = w;
     pthread_mutex_lock(&guards);
     if (n_guards++ == 0) {
-        other_handler = XSetErrorHandler(note_error);
-        other_loss_handler = XSetIOErrorHandler(note_loss);
+        XErrorHandler other = XSetErrorHandler(note_error);
+        XIOErrorHandler other_loss = XSetIOErrorHandler(note_loss);
+        /* Another plugin that guarded meanwhile may have restored these handlers, which must not call themselves. */
+        if (other != note_error) other_handler = other;
+        if (other_loss != note_loss) other_loss_handler = other_loss;
     }
     pthread_mutex_unlock(&guards);
     return outer;

@@ -125,7 +125,7 @@ static void show_selected(struct window *w)
 {
     char path[WINDOW_PATH] = "";
     if (is_response(w, selected_kind(w))) browser_row_path(w, w->selected, path);
-    show(w, path[0] ? path : w->state.mask[w->state.side]);
+    show(w, path[0] ? path : mask_that_plays(w));
 }
 
 void browser_select(struct window *w, int row)
@@ -170,7 +170,7 @@ bool browser_can_load(const struct window *w)
 {
     const enum row_kind kind = selected_kind(w);
     return is_response(w, kind) &&
-           (kind == ROW_PRESET || w->state.error[0] || strcmp(w->wanted, w->state.mask[w->state.side]) != 0);
+           (kind == ROW_PRESET || w->state.error[0] || strcmp(w->wanted, mask_that_plays(w)) != 0);
 }
 
 void browser_take(struct window *w)

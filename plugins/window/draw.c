@@ -232,7 +232,7 @@ static void draw_row(const struct canvas *c, int row, struct rect r)
     const enum row_kind kind = w->rows[row].kind;
     char path[WINDOW_PATH], text[WINDOW_PATH + 8];
     browser_row_path(w, row, path);
-    const bool plays = path[0] && strcmp(path, w->state.mask[w->state.side]) == 0;
+    const bool plays = path[0] && strcmp(path, mask_that_plays(w)) == 0;
     const bool leads_on = kind == ROW_PRESETS || kind == ROW_ROOT || kind == ROW_FOLDER;
     if (row == w->selected) fill_box(c, r, 4, accent_dark);
     (void)snprintf(text, sizeof text, "%s", kind == ROW_ROOT ? name_of(path) : browser_row_name(w, row));

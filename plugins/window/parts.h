@@ -131,6 +131,12 @@ void window_changed(struct window *window, int part); /* the part is drawn anew;
 double window_desktop_scale(void); /* 1 without a display */
 int window_next_event(Display *display, XEvent *event); /* for pugl */
 
+/* An empty side plays the mask of the other one. */
+static inline const char *mask_that_plays(const struct window *w)
+{
+    return w->state.mask[w->state.mask[w->state.side][0] ? w->state.side : !w->state.side];
+}
+
 static inline bool part_is_control(int part)
 {
     return part >= PART_CONTROLS && part < PART_PICTURE;

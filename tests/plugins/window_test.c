@@ -488,6 +488,39 @@ static void windows_of_two_threads_leave_each_other_their_handlers(const char *b
     check(XSetErrorHandler(before) == host_error, "the host's handler is gone");
 }
 
+/* Another plugin with a window, whose guard begins inside of one of this window, and ends behind it. */
+static XErrorHandler restored;
+static XIOErrorHandler restored_loss;
+
+static void guard_meanwhile(void *data, struct window_state *state)
+{
+    if (!restored) restored = XSetErrorHandler(host_error), restored_loss = XSetIOErrorHandler(NULL);
+}
+
+static void handlers_that_another_plugin_restores_do_not_call_themselves(const char *backend)
+{
+    struct window_model of = model;
+    Display *other = XOpenDisplay(NULL);
+    XErrorHandler before = XSetErrorHandler(host_error);
+    XIOErrorHandler before_loss = XSetIOErrorHandler(NULL);
+    of.state = guard_meanwhile;
+    restored = NULL;
+    struct host h = host_open(&of, 1);
+    check(restored && restored != host_error, "the window has no guard");
+    XSetErrorHandler(restored), XSetIOErrorHandler(restored_loss);
+    settle(&h);
+    check(XSetErrorHandler(restored) == host_error, "the window's handler is its own other one");
+    XIOErrorHandler loss = XSetIOErrorHandler(restored_loss);
+    check(loss != restored_loss, "the window's handler of a loss is its own other one");
+    n_host_errors = 0;
+    XMapWindow(other, 0x7fffffff);
+    XSync(other, False);
+    check(n_host_errors == 1, "the host gets %d errors of 1", n_host_errors);
+    host_close(&h);
+    XSetErrorHandler(before), XSetIOErrorHandler(before_loss);
+    XCloseDisplay(other);
+}
+
 static void a_parent_that_does_not_exist_is_an_error(const char *backend)
 {
     char why[300] = "";
@@ -985,6 +1018,19 @@ static void a_and_b_are_chosen_by_mouse_and_key(const char *backend)
     host_close(&h);
 }
 
+static void an_empty_side_shows_the_mask_of_the_other(const char *backend)
+{
+    struct host h = host_open(&model, 1);
+    (void)snprintf(fake.state.mask[0], WINDOW_PATH, "%s/Hall.wav", folder);
+    fake.state.mask[1][0] = '\0';
+    click_part(&h, PART_SIDE_B);
+    until(&h, fake.state.side == 1 && h.w->state.side == 1, "a click on B does nothing");
+    settle(&h);
+    check(strcmp(h.w->wanted, fake.state.mask[0]) == 0, "the picture shows \"%s\"", h.w->wanted);
+    check(!browser_can_load(h.w), "the response that plays can be loaded");
+    host_close(&h);
+}
+
 /* ---- responses --------------------------------------------------------------------------------------------------- */
 
 static void a_response_is_chosen_seen_and_loaded_by_mouse(const char *backend)
@@ -1318,6 +1364,7 @@ int main(void)
         TEST(the_parent_may_be_destroyed_first, 0),
         TEST(errors_of_the_host_reach_the_host, 0),
         TEST(windows_of_two_threads_leave_each_other_their_handlers, 0),
+        TEST(handlers_that_another_plugin_restores_do_not_call_themselves, 0),
         TEST(a_parent_that_does_not_exist_is_an_error, 0),
         TEST(without_a_display_it_is_an_error, 0),
         TEST(the_end_of_the_x_server_ends_the_window_only, 0),
@@ -1337,6 +1384,7 @@ int main(void)
         TEST(tab_goes_round_both_ways, 0),
         TEST(the_source_follows_mouse_wheel_and_keys, 0),
         TEST(a_and_b_are_chosen_by_mouse_and_key, 0),
+        TEST(an_empty_side_shows_the_mask_of_the_other, 0),
         TEST(a_response_is_chosen_seen_and_loaded_by_mouse, 0),
         TEST(a_response_is_chosen_by_keys, 0),
         TEST(a_file_that_is_not_a_response_says_why, 0),

@@ -253,8 +253,9 @@ int hc_live_play(hc_live *live, const char *path, hc_responses *responses, char 
 void hc_live_reset(hc_live *live);
 
 /* As hc_live_reset, but the next hc_live_process does it, whatever a worker does meanwhile; a mask that is being loaded
- * then comes without the input before. That hc_live_process waits for the blocks that the engine's device still plays; a
- * device that is late is not reset. [rt], any thread */
+ * then comes without the input before. That hc_live_process also waits for the engine's device, as long as for a block,
+ * and for its threads on the CPU; a device that is late is not reset. It clears the memory of the engine: with a mask
+ * of 1 s on the CPU in 26 us for stereo, in 1.5 ms for 64 channels. [rt], any thread */
 void hc_live_forget(hc_live *live);
 
 /* ---- counters ---- */

@@ -417,7 +417,7 @@ void failover_forget(struct failover *f, int64_t from)
     atomic_store_explicit(&f->forgotten, from, memory_order_release);
     steered_reset(&f->steered);
     if (takeover_of(f) != TAKEOVER_NOT_NEEDED) return;
-    if (f->late_in_row == 0) hc_reset(f->main.engine);
+    if (f->late_in_row == 0 && engine_await_all(f->main.engine)) hc_reset(f->main.engine);
     f->main.at = from;
 }
 

@@ -57,7 +57,7 @@ void mixer_close(struct mixer *mixer);
 void mixer_set(struct mixer *mixer, enum hc_live_knob knob, float value); /* any thread */
 float mixer_get(const struct mixer *mixer, enum hc_live_knob knob);
 
-/* Forgets the predelay's frames; the knobs jump with the next block. [rt], the thread of mixer_run, or while it does not run */
+/* Forgets the predelay's frames; the knobs jump with the next block. No mixer_run may run. [rt] */
 void mixer_reset(struct mixer *mixer);
 
 /* Mixes n frames, from frame `at` on, of the convolved signal wet[n_out] with the input in[n_in]; wet becomes the output.

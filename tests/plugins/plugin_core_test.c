@@ -324,6 +324,22 @@ static void trim_cuts_off_whole_responses(const char *backend)
     stage_close(&s);
 }
 
+static void a_reset_forgets_the_predelay(const char *backend)
+{
+    struct stage s = stage_open(CORE_HOST_WORKER, text_file("one.txt", "1\n"), "");
+    core_set(s.core, PREDELAY, 100);
+    work(&s);
+    play(&s, RATE);
+    core_reset(s.core);
+    int from = s.n, begin = from + RATE / 10;
+    play(&s, RATE / 5);
+    for (int i = from; i < s.n; i++) {
+        float want = i < begin ? 0 : s.in[0][i - RATE / 10];
+        check(fabsf(s.out[0][i] - want) < 1e-5f, "frame %d: %g, want %g", i - from, (double)s.out[0][i], (double)want);
+    }
+    stage_close(&s);
+}
+
 static void a_status_lasts_until_a_control_is_set(const char *backend)
 {
     const char *x = mask_file("x.wav", 2, 3000, RATE, 1);
@@ -388,6 +404,7 @@ int main(void)
         TEST(two_masks_are_equally_loud, false),
         TEST(trim_cuts_both_masks, false),
         TEST(trim_cuts_off_whole_responses, false),
+        TEST(a_reset_forgets_the_predelay, false),
         TEST(a_status_lasts_until_a_control_is_set, false),
         TEST(a_lost_gpu_is_replaced_and_reported, false),
     };

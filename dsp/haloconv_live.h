@@ -197,9 +197,10 @@ typedef struct hc_live_change { /* NULL and 0: no change                        
     const char *backend;     /* as in hc_live_config                                                                 */
     int rate, block;         /* as in hc_live_config                                                                 */
     uint64_t number;         /* the request's number, for hc_live_config.answer                                      */
-    float trim_db;           /* masks end behind the last frame within trim_db of the peak of all their responses, as
-                                `haloconv mask trim --below` cuts them; 1 or more; INFINITY, as at first: nothing is
-                                cut. The mask that plays is loaded again. Banks stay whole                           */
+    float trim_db;           /* masks end behind the last frame within trim_db of the peak of all responses that play,
+                                with their gains; `haloconv mask trim --below` cuts a sound file so. A response that
+                                lies behind this end is silent. 1 or more; INFINITY, as at first: nothing is cut. The
+                                mask that plays is loaded again. Banks stay whole                                    */
 } hc_live_change;
 
 /* Asks for a change, which hc_live_work makes. The last request wins; a request that fails changes nothing. After a

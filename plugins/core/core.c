@@ -108,7 +108,7 @@ static const char *mask_of(const struct core *c, int side)
 }
 
 /* Plays the wanted side from now on. number: of the request for its mask; 0: nobody asks for an answer. Under `lock`. */
-static void request_side(struct core *c, uint64_t number)
+static void request_wanted_side(struct core *c, uint64_t number)
 {
     atomic_store(&c->side, wanted_side(c));
     hc_live_request(c->live,
@@ -125,7 +125,7 @@ static uint64_t restore(struct core *c, int side, const char *a, const char *b, 
     snprintf(c->masks[SIDE_B], CORE_PATH_BYTES, "%s", b);
     for (int i = 0; i < N_SIDES; i++) mailbox_remove(&c->requests, i, NULL); /* of the session before */
     uint64_t number = c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
-    if (requests) request_side(c, number);
+    if (requests) request_wanted_side(c, number);
     pthread_mutex_unlock(&c->lock);
     return number;
 }
@@ -209,7 +209,7 @@ static void answer(void *data, uint64_t number, int error, const char *why)
     keep_answer(c, number, error, why);
 }
 
-/* Could the mask of the session not be loaded? false also if it plays already. */
+/* Returns true if another mask plays than the session's. */
 static bool has_lost_mask(struct core *c, const char *playing)
 {
     pthread_mutex_lock(&c->lock);
@@ -218,7 +218,7 @@ static bool has_lost_mask(struct core *c, const char *playing)
     return is_lost;
 }
 
-static bool must_switch(const struct core *c)
+static bool is_other_side_wanted(const struct core *c)
 {
     return atomic_load(&c->side) != wanted_side(c) && !(c->is_active && c->host.worker == CORE_NO_WORKER);
 }
@@ -227,11 +227,11 @@ static bool must_switch(const struct core *c)
 static void keep_both(struct core *c)
 {
     char masks[N_SIDES][CORE_PATH_BYTES];
+    if (c->variant->n_sources > 0 || c->host.worker == CORE_NO_WORKER) return;
     pthread_mutex_lock(&c->lock);
     memcpy(masks, c->masks, sizeof masks);
     pthread_mutex_unlock(&c->lock);
     if (!masks[SIDE_B][0] || strcmp(masks[SIDE_A], masks[SIDE_B]) == 0) masks[SIDE_A][0] = masks[SIDE_B][0] = '\0';
-    if (c->variant->n_sources > 0 || c->host.worker == CORE_NO_WORKER) return;
     if (strcmp(masks[SIDE_A], c->kept[SIDE_A]) == 0 && strcmp(masks[SIDE_B], c->kept[SIDE_B]) == 0) return;
     bool are_two = masks[SIDE_A][0];
     const char *a = are_two ? masks[SIDE_A] : NULL, *b = are_two ? masks[SIDE_B] : NULL;
@@ -244,12 +244,12 @@ static void keep_both(struct core *c)
 static bool switch_side(struct core *c)
 {
     char playing[CORE_PATH_BYTES];
+    if (!is_other_side_wanted(c)) return false;
     hc_live_mask(c->live, playing, sizeof playing);
-    if (!must_switch(c)) return false;
     pthread_mutex_lock(&c->lock);
     atomic_store(&c->side, wanted_side(c));
     bool must_load = atomic_load(&c->is_lost) || strcmp(mask_of(c, c->side), playing) != 0;
-    if (must_load) request_side(c, 0);
+    if (must_load) request_wanted_side(c, 0);
     pthread_mutex_unlock(&c->lock);
     return must_load;
 }
@@ -335,6 +335,7 @@ bool core_work(struct core *c)
     char why[CORE_STATUS_BYTES] = "";
     pthread_mutex_lock(&c->working);
     atomic_store(&c->is_working, true);
+    /* Apart from a mask that was chosen: if its file cannot be loaded, the switch remains. */
     bool is_news = switch_side(c) && work_once(c, "", true);
     if (atomic_exchange(&c->is_requested, false)) is_news = true;
     read_requests(c, &chosen, &other);
@@ -451,7 +452,7 @@ static bool stop_loader(struct core *c)
 bool core_has_work(const struct core *c)
 {
     /* A request may be finished, but not answered. */
-    return hc_live_has_work(c->live) || atomic_load(&c->is_requested) || must_switch(c);
+    return hc_live_has_work(c->live) || atomic_load(&c->is_requested) || is_other_side_wanted(c);
 }
 
 bool core_is_loading(const struct core *c)
@@ -791,7 +792,7 @@ bool core_activate(struct core *c)
     if (loads) {
         pthread_mutex_lock(&c->lock);
         if (c->restored_number <= c->answered) c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
-        request_side(c, c->restored_number);
+        request_wanted_side(c, c->restored_number);
         pthread_mutex_unlock(&c->lock);
         core_work(c);
     } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {

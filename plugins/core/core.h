@@ -86,9 +86,9 @@ float core_get(const struct core *core, int control);
 void core_set_offline(struct core *core, bool offline);
 
 struct core_events {     /* a host's automation inside a block                                                      */
-    int (*apply)(void *data, int frame); /* sets the controls (core_set, core_modulate) that change at a frame of the
-                                            block, or did since the call before; returns the next such frame, above
-                                            `frame`. At first it is called for frame 0                              */
+    int (*apply)(void *data, int frame); /* sets the controls (core_set, core_modulate) of all events after the
+                                            previous call's frame, up to `frame`; returns the frame of the next event,
+                                            above `frame`. The first call is for frame 0                            */
     void *data;
 };
 

@@ -130,7 +130,7 @@ static uint64_t restore(struct core *c, int side, const char *a, const char *b, 
     return number;
 }
 
-void core_get_side(struct core *c, int side, char path[CORE_PATH_BYTES])
+void core_get_side_mask(struct core *c, int side, char path[CORE_PATH_BYTES])
 {
     pthread_mutex_lock(&c->lock);
     memcpy(path, c->masks[side], CORE_PATH_BYTES);
@@ -512,7 +512,7 @@ uint64_t core_choose_mask(struct core *c, const char *path)
     uint64_t number;
     int side = wanted_side(c);
     if (c->is_active) return core_request_mask(c, side, path, strlen(path));
-    core_get_side(c, !side, masks[!side]);
+    core_get_side_mask(c, !side, masks[!side]);
     snprintf(masks[side], CORE_PATH_BYTES, "%s", path);
     restore_masks(c, KEEP_SIDE, masks[SIDE_A], masks[SIDE_B], &number);
     return number;

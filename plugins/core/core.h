@@ -151,7 +151,7 @@ uint64_t core_load_preset(struct core *core, const struct plugin_preset *preset)
 
 /* Copies the path that a state has for a side: a mask that plays or has played, or one that is not loaded yet or cannot
  * be read; "": the side is empty. core_get_mask: of the side that plays. [setup] */
-void core_get_side(struct core *core, int side, char path[CORE_PATH_BYTES]);
+void core_get_side_mask(struct core *core, int side, char path[CORE_PATH_BYTES]);
 void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);
 
 struct core_meters {

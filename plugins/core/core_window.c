@@ -10,7 +10,7 @@ void plugin_window_read(struct core *core, struct window_state *to)
     core_get_status(core, playing, status);
     core_get_meters(core, &meters);
     for (int side = 0; side < N_SIDES; side++) {
-        core_get_side(core, side, to->mask[side]);
+        core_get_side_mask(core, side, to->mask[side]);
         to->gain_db[side] = meters.gain_db[side];
     }
     to->side = core_get(core, A_B) > 0.5f;

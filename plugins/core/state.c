@@ -43,7 +43,7 @@ static size_t write_path(char *text, const char *path)
 static size_t write_mask(struct core *core, int side, char *text)
 {
     char path[CORE_PATH_BYTES], folder[CORE_PATH_BYTES];
-    core_get_side(core, side, path);
+    core_get_side_mask(core, side, path);
     if (!path[0]) return 0;
     core_shipped_path(core, "", folder);
     size_t length = strlen(folder);

@@ -73,7 +73,7 @@ static void report(void *data, int level, const char *text)
 static void get_status(struct plugin *p, char masks[N_SIDES][CORE_PATH_BYTES], char status[CORE_STATUS_BYTES])
 {
     char playing[CORE_PATH_BYTES];
-    for (int side = 0; side < N_SIDES; side++) core_get_side(p->core, side, masks[side]);
+    for (int side = 0; side < N_SIDES; side++) core_get_side_mask(p->core, side, masks[side]);
     core_get_status(p->core, playing, status);
 }
 
@@ -304,7 +304,7 @@ static LV2_State_Status save_side(struct plugin *p, int side, LV2_State_Store_Fu
 {
     LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
     char path[CORE_PATH_BYTES];
-    core_get_side(p->core, side, path);
+    core_get_side_mask(p->core, side, path);
     if (!path[0]) return LV2_STATE_SUCCESS;
     if (!map_path) /* the state then works on this machine only */
         return store(to, p->uris.masks[side], path, strlen(path) + 1, p->uris.atom_Path, LV2_STATE_IS_POD);

@@ -72,7 +72,7 @@ static void check_sides(const struct stage *s, const char *playing, const char *
     const char *want[] = {a, b};
     char path[CORE_PATH_BYTES], now[CORE_STATUS_BYTES];
     for (int side = 0; side < N_SIDES; side++) {
-        core_get_side(s->core, side, path);
+        core_get_side_mask(s->core, side, path);
         check(strcmp(path, want[side]) == 0, "side %c has %s, not %s", "AB"[side], path, want[side]);
     }
     core_get_status(s->core, path, now);

@@ -1051,7 +1051,7 @@ static void a_response_is_chosen_seen_and_loaded_by_mouse(const char *backend)
     click_row(&h, "Plate.wav", 2);
     (void)snprintf(path, sizeof path, "%s/More/Plate.wav", folder);
     until(&h, fake.n_loaded == 2 && strcmp(fake.loaded, path) == 0, "a double click loads %s", fake.loaded);
-    click_part(&h, PART_PLACE);
+    click_part(&h, PART_FOLDER);
     until(&h, row_of(&h, "Hall.wav") >= 0, "the folder above is not listed");
     host_close(&h);
 }
@@ -1074,7 +1074,7 @@ static void a_response_is_chosen_by_keys(const char *backend)
     key(&h, XK_BackSpace, false);
     until(&h, row_of(&h, "Hall.wav") > 0, "Backspace does not leave the folder");
     key(&h, XK_BackSpace, false);
-    until(&h, h.w->place == PLACE_TOP, "Backspace does not leave the root");
+    until(&h, h.w->list_view == LIST_TOP, "Backspace does not leave the root");
     key(&h, XK_Escape, false);
     until(&h, h.w->selected == -1 && strcmp(h.w->wanted, fake.loaded) == 0, "Escape does not show the mask");
     host_close(&h);
@@ -1137,7 +1137,7 @@ static void a_preset_is_chosen_by_a_double_click(const char *backend)
     struct host h = host_open(&with, 1);
     click_row(&h, "Small room", 2);
     until(&h, fake.preset == 1, "preset %d", fake.preset);
-    click_part(&h, PART_PLACE);
+    click_part(&h, PART_FOLDER);
     click_elsewhere(&h);
     click_row(&h, folder, 2);
     until(&h, row_of(&h, "Hall.wav") >= 0, "the folder is not listed");
@@ -1160,7 +1160,7 @@ static void what_plays_can_be_loaded_again_where_that_changes_something(const ch
     settle(&h);
     click_part(&h, PART_LOAD);
     until(&h, fake.preset == 1, "Load loads no preset with the response that plays");
-    browser_open_place(h.w, PLACE_FOLDER, folder);
+    browser_open(h.w, LIST_FOLDER, folder);
     until(&h, row_of(&h, "Hall.wav") >= 0, "the folder is not listed");
     click_elsewhere(&h);
     click_row(&h, "Hall.wav", 1);

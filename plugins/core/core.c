@@ -277,7 +277,8 @@ static int check_file(const struct core *c, const char *path, char *why, size_t 
     return error;
 }
 
-/* Makes a mask that of the side that does not play, unless its file cannot be read, or a session was restored meanwhile. */
+/* Makes a mask that of the side that does not play, unless its file cannot be read. A session may be restored meanwhile:
+ * its masks stay. */
 static int store_other(struct core *c, const struct request *other, char *why, size_t cap)
 {
     int error = check_file(c, other->path, why, cap);

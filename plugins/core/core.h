@@ -106,9 +106,9 @@ bool core_is_quiet(const struct core *core);
 
 /* ---- masks ---- */
 
-/* Asks for a mask on a side (enum side). The worker loads it if the side plays, else tries to read it and records its path.
- * Returns the number of the request, for core_answer; 0: the path is too long, or the core has no worker. [rt], but it wakes the core's own
- * loader by a system call */
+/* Asks for a mask on a side (enum side). The worker loads it if the side plays, else tries to read it and records its
+ * path. Returns the number of the request, for core_answer; 0: the path is too long, or the core has no worker. [rt], but
+ * it wakes the core's own loader by a system call */
 uint64_t core_request_mask(struct core *core, int side, const char *path, size_t length);
 
 /* Has the worker something to do? [rt] */

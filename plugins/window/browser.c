@@ -20,7 +20,7 @@ static void set_rows(struct window *w, int n)
     window_changed(w, PART_FOLDER);
 }
 
-/* ---- views of the list ------------------------------------------------------------------------------------------------------ */
+/* ---- views of the list ------------------------------------------------------------------------------------------- */
 
 static void list_top(struct window *w)
 {

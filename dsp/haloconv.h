@@ -278,7 +278,7 @@ int hc_mask_swap(hc_engine *engine, hc_mask *mask);
 int hc_process(hc_engine *engine, const float *const *in, float *const *out, int n_frames);
 
 /* Forgets the input history and ends any fade; the mask stays. Blocks that are not collected are dropped. No hc_process
- * may be running. [setup] */
+ * may be running. [setup]; on the CPU [rt], but it waits for the engine's own threads and clears the engine's memory */
 void hc_reset(hc_engine *engine);
 
 /* Reports the properties and the counters of an engine. The caller sets info->size = sizeof *info; the call writes no

@@ -197,9 +197,10 @@ typedef struct hc_live_change { /* NULL and 0: no change                        
     const char *backend;     /* as in hc_live_config                                                                 */
     int rate, block;         /* as in hc_live_config                                                                 */
     uint64_t number;         /* the request's number, for hc_live_config.answer                                      */
-    float trim_db;           /* masks end behind the last frame within trim_db of the peak of all their responses, as
-                                `haloconv mask trim --below` cuts them; 1 or more; INFINITY, as at first: nothing is
-                                cut. The mask that plays is loaded again. Banks stay whole                           */
+    float trim_db;           /* masks end behind the last frame within trim_db of the peak of all responses that play,
+                                with their gains; `haloconv mask trim --below` cuts a sound file so. A response that
+                                lies behind this end is silent. 1 or more; INFINITY, as at first: nothing is cut. The
+                                mask that plays is loaded again. Banks stay whole                                    */
 } hc_live_change;
 
 /* Asks for a change, which hc_live_work makes. The last request wins; a request that fails changes nothing. After a
@@ -253,8 +254,9 @@ int hc_live_play(hc_live *live, const char *path, hc_responses *responses, char 
 void hc_live_reset(hc_live *live);
 
 /* As hc_live_reset, but the next hc_live_process does it, whatever a worker does meanwhile; a mask that is being loaded
- * then comes without the input before. That hc_live_process waits for the blocks that the engine's device still plays; a
- * device that is late is not reset. [rt], any thread */
+ * then comes without the input before. That hc_live_process also waits for the engine's device, as long as for a block,
+ * and for its threads on the CPU; a device that is late is not reset. It clears the memory of the engine: with a mask
+ * of 1 s on the CPU in 26 us for stereo, in 1.5 ms for 64 channels. [rt], any thread */
 void hc_live_forget(hc_live *live);
 
 /* ---- counters ---- */

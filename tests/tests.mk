@@ -259,6 +259,7 @@ $(BUILD)/tests/transform_test: $(CUDA_OBJS)
 $(patsubst %,$(BUILD)/tests/%_test,ladder transform tensors): TEST_LIBS = $(CUDA_LIBS)
 # A device that fails; it replaces "cuda" in every program that is linked with it.
 FAULTY := $(BUILD)/tests/faulty_device.o
+$(BUILD)/tests/plugin_core_test: $(FAULTY)
 # The bundle with that device. With -Bsymbolic it calls its own engine, not the engine of the test that loads it.
 $(BUILD)/tests/faulty.lv2/haloconv.so: $(PLUGIN_OBJS) $(FAULTY) $(BUILD)/libhaloconv.a \
                                        $(BUILD)/haloconv.lv2/manifest.ttl

@@ -409,6 +409,12 @@ static const char *hybrid_mode(const void *state)
     return h->head_backend->mode ? h->head_backend->mode(h->head) : NULL;
 }
 
+static bool hybrid_await_all(void *state, int64_t until_us)
+{
+    struct hybrid *h = state;
+    return !h->tail || device_queue_await_all(h->delayed.queue, until_us);
+}
+
 static int hybrid_reset(void *state, struct reason *why)
 {
     struct hybrid *h = state;
@@ -446,8 +452,8 @@ static int open_with_cpu(const hc_config *config, const struct plan *plan, int d
 #define HYBRID                                                                                                         \
     .in_place = true, .close = hybrid_close, .mask_make = hybrid_mask_make, .mask_free = hybrid_mask_free,             \
     .mask_prepare = hybrid_mask_prepare, .mask_ready = hybrid_mask_ready, .mask_retire = hybrid_mask_retire,           \
-    .mask_released = hybrid_mask_released, .play = hybrid_play, .mode = hybrid_mode, .reset = hybrid_reset,            \
-    .wait_set = hybrid_wait_set
+    .mask_released = hybrid_mask_released, .play = hybrid_play, .mode = hybrid_mode, .await_all = hybrid_await_all,    \
+    .reset = hybrid_reset, .wait_set = hybrid_wait_set
 
 const struct backend backend_hybrid = {HYBRID,         .name = "hybrid",      .head = "cpu",
                                        .tail = "cuda", .open = open_with_gpu, .scene = &scene_hybrid};

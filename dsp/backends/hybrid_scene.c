@@ -381,6 +381,12 @@ static int hybrid_scene_play(void *state, const struct scene_call *call, struct 
     return tail_result ? tail_result : result;
 }
 
+static bool hybrid_scene_await_all(void *state, int64_t until_us)
+{
+    struct hybrid_scene *s = state;
+    return !s->tail || device_queue_await_all(s->delayed.queue, until_us);
+}
+
 static int hybrid_scene_reset(void *state, struct reason *why)
 {
     struct hybrid_scene *s = state;
@@ -422,6 +428,7 @@ static int hybrid_scene_reset(void *state, struct reason *why)
                                                .tail_bank_free = tail_bank_free_##name,                                \
                                                .memory = memory_##name,                                                \
                                                .play = hybrid_scene_play,                                              \
+                                               .await_all = hybrid_scene_await_all,                                    \
                                                .reset = hybrid_scene_reset}
 
 VARIANT(hybrid, "cuda");

@@ -185,6 +185,9 @@ struct backend {
     void (*wait_set)(void *state, bool waits);
     /* Says how the state works now, for hc_info.device: "resident". NULL: nothing to say. [rt], any thread */
     const char *(*mode)(const void *state);
+    /* Waits until a device has no work left. false: the deadline passed. NULL: the state has no thread for a device.
+     * [engine thread] */
+    bool (*await_all)(void *state, int64_t until_us);
     /* Forgets the input history, as if just opened; the masks stay. No block may be playing. */
     int (*reset)(void *state, struct reason *why);
     /* A backend for files on a device has begin and end instead of process: begin returns at once, end waits for the

@@ -150,10 +150,7 @@ void device_queue_close(struct device_queue *q)
 
 void device_queue_drain(struct device_queue *q)
 {
-    uint64_t n = (uint64_t)device_queue_next(q);
-    int64_t since_us = 0;
-    device_queue_await(q, (int64_t)n - 1, AWAIT_FOREVER);
-    while (atomic_load_explicit(&q->rested, memory_order_acquire) != n) await_pause(&since_us); /* launches are short */
+    device_queue_await_all(q, AWAIT_FOREVER);
     q->skipped = 0;
 }
 
@@ -199,6 +196,13 @@ bool device_queue_await(struct device_queue *q, int64_t block, int64_t until_us)
         while (sem_wait(&q->done) != 0 && errno == EINTR) continue;
     }
     return true;
+}
+
+bool device_queue_await_all(struct device_queue *q, int64_t until_us)
+{
+    int64_t n = device_queue_next(q);
+    /* The work behind a block is a few short launches: a wait without bound need not sleep. */
+    return device_queue_await(q, n - 1, until_us) && await(&q->rested, (uint64_t)n, until_us);
 }
 
 int64_t device_queue_failed(const struct device_queue *q, const char **why)

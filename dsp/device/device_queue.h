@@ -61,6 +61,8 @@ void device_queue_skip(struct device_queue *queue, int n);
 bool device_queue_is_done(const struct device_queue *queue, int64_t block);
 /* Waits until a block is played. It spins, and sleeps only in a wait without bound. false: the deadline passed. */
 bool device_queue_await(struct device_queue *queue, int64_t block, int64_t until_us);
+/* Waits in the same way until every block is played and the device thread is idle. */
+bool device_queue_await_all(struct device_queue *queue, int64_t until_us);
 
 /* Returns the first block that was not played because the device was lost; -1: the device works. [rt], any thread */
 int64_t device_queue_failed(const struct device_queue *queue, const char **why);

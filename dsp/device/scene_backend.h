@@ -72,6 +72,8 @@ struct scene_backend {
     int (*begin)(void *state, const struct scene_call *call, struct reason *why);
     /* Returns HC_OK, or HC_LATE if the output lacks hybrid's tail. [engine thread] */
     int (*play)(void *state, const struct scene_call *call, struct reason *why);
+    /* As in backend.h. */
+    bool (*await_all)(void *state, int64_t until_us);
     int (*reset)(void *state, struct reason *why);
 };
 

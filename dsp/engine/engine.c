@@ -432,6 +432,15 @@ int engine_wait_set(hc_engine *e, int wait_us)
     return HC_OK;
 }
 
+bool engine_await_all(hc_engine *e)
+{
+    int64_t until_us = deadline_us(e, now_us());
+    if (engine_is_left_behind(e)) return false;
+    if (e->queue && !device_queue_await_all(e->queue, until_us)) return false;
+    if (e->backend->await_all && !e->backend->await_all(e->state, until_us)) return false;
+    return !e->scene || scene_await_all(e->scene, until_us);
+}
+
 void hc_reset(hc_engine *e)
 {
     if (!e || engine_is_left_behind(e)) return;

@@ -21,6 +21,10 @@ int engine_wait_set(hc_engine *engine, int wait_us);
  * engine. With a backend in place, the request needs no mailbox. [rt] */
 int engine_steer(hc_engine *engine, int source, const hc_bank *bank, const int *entry, const float *weight, int n);
 
+/* Waits, as long as hc_process does, until a device has no work left: hc_reset then waits for none. false: it still has
+ * some. [rt], the thread that calls engine_process_clean */
+bool engine_await_all(hc_engine *engine);
+
 /* Does the work of hc_close, and waits for a device at most wait_us. false: the device has not answered yet. The memory
  * is freed when it does. Then calls then(then_data), unless then is NULL; after false on another thread. [setup] */
 bool engine_close(hc_engine *engine, int wait_us, void (*then)(void *), void *then_data);

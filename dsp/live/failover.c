@@ -417,7 +417,7 @@ void failover_forget(struct failover *f, int64_t from)
     atomic_store_explicit(&f->forgotten, from, memory_order_release);
     steered_reset(&f->steered);
     if (takeover_of(f) != TAKEOVER_NOT_NEEDED) return;
-    if (f->late_in_row == 0) hc_reset(f->main.engine);
+    if (f->late_in_row == 0 && engine_await_all(f->main.engine)) hc_reset(f->main.engine);
     f->main.at = from;
 }
 
@@ -429,6 +429,7 @@ void failover_reset(struct failover *f)
     if (f->standby.engine) hc_reset(f->standby.engine);
     if (takeover_of(f) == TAKEOVER_NOT_NEEDED && ask_device(f) != HC_LATE) hc_reset(f->main.engine);
     f->main.at = f->standby.at = input_history_end(f->history);
+    f->standby_forgotten = atomic_load(&f->forgotten);
     steered_reset(&f->steered);
     if (locks) atomic_flag_clear_explicit(&f->lock, memory_order_release);
 }

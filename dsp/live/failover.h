@@ -128,8 +128,9 @@ enum failover_result failover_process(struct failover *failover, const float *co
 /* Wakes the standby thread; call it after the block is published in the history. [rt] */
 void failover_wake(struct failover *failover);
 
-/* Forgets the input before a frame, where both engines go on. The main engine does so at once, unless its device is late;
- * the standby engine before its next block. [rt], the thread that uses the failover */
+/* Forgets the input before a frame, where both engines go on. The main engine does so at once, unless its device is
+ * late or still has work after the wait of a block; the standby engine before its next block. [rt], the thread that
+ * uses the failover */
 void failover_forget(struct failover *failover, int64_t from);
 
 /* Forgets the input. No other call may run. [setup] */

@@ -102,8 +102,8 @@ static void mask_trim(hc_responses *responses, float trim_db)
     }
     responses->n_frames = 0;
     for (hc_route *r = responses->routes; r < behind; r++) {
-        int left = end - r->delay < 1 ? 1 : end - r->delay; /* a route has one tap or more */
-        if (r->n_taps > left) r->n_taps = left;
+        if (r->delay >= end) r->gain = 0, r->delay = 0, r->n_taps = 1; /* a route has one tap or more */
+        if (r->n_taps > end - r->delay) r->n_taps = end - r->delay;
         if (r->n_taps + r->delay > responses->n_frames) responses->n_frames = r->n_taps + r->delay;
     }
 }

@@ -38,9 +38,7 @@ float mixer_get(const struct mixer *mixer, enum hc_live_knob knob)
 
 void mixer_reset(struct mixer *mixer)
 {
-    struct predelay *p = &mixer->predelay;
-    if (p->frames) memset(p->frames, 0, (size_t)mixer->n_out * (size_t)p->size * sizeof(float));
-    p->end = 0;
+    mixer->predelay.end = 0; /* the frames before frame 0 count as 0 */
     mixer->is_fresh = true;
 }
 
@@ -105,6 +103,11 @@ static void mix_moving(struct mixer *mixer, const float *const *in, float *const
 
 /* ---- predelay ---------------------------------------------------------------------------------- */
 
+static float row_read(const float *row, int64_t frame, int64_t mask)
+{
+    return frame < 0 ? 0 : row[frame & mask];
+}
+
 /* Writes up to MIXER_CHUNK frames of y to the row and replaces them by the frames that are `from` frames older,
  * crossfaded to those that are `to` frames older. */
 static void delay_chunk(struct mixer *mixer, float *row, float *y, int n)
@@ -113,11 +116,11 @@ static void delay_chunk(struct mixer *mixer, float *row, float *y, int n)
     int64_t mask = p->size - 1;
     for (int i = 0; i < n; i++) row[(p->end + i) & mask] = y[i];
     if (p->from == 0 && p->to == 0) return;
-    for (int i = 0; i < n; i++) y[i] = row[(p->end + i - p->from) & mask];
+    for (int i = 0; i < n; i++) y[i] = row_read(row, p->end + i - p->from, mask);
     if (p->from == p->to) return;
     for (int i = 0; i < n; i++) {
         float gain = fade_gain(p->pos + i, mixer->ramp_frames);
-        y[i] += gain * (row[(p->end + i - p->to) & mask] - y[i]);
+        y[i] += gain * (row_read(row, p->end + i - p->to, mask) - y[i]);
     }
 }
 

@@ -36,7 +36,7 @@ static inline float ramp_step(struct ramp *ramp)
 }
 
 struct predelay {            /* audio thread */
-    int64_t size, end;       /* frames of a row, a power of two; frames written                           */
+    int64_t size, end;       /* frames of a row, a power of two; frames written since the reset           */
     int from, to, pos;       /* delays, in frames, of a crossfade; pos: frames of it that were played     */
     float *frames;           /* [n_out][size]; NULL: no predelay                                          */
 };
@@ -57,7 +57,7 @@ void mixer_close(struct mixer *mixer);
 void mixer_set(struct mixer *mixer, enum hc_live_knob knob, float value); /* any thread */
 float mixer_get(const struct mixer *mixer, enum hc_live_knob knob);
 
-/* Forgets the predelay's frames; the knobs jump with the next block. mixer_run must not be running. [setup] */
+/* Forgets the predelay's frames; the knobs jump with the next block. No mixer_run may run. [rt] */
 void mixer_reset(struct mixer *mixer);
 
 /* Mixes n frames, from frame `at` on, of the convolved signal wet[n_out] with the input in[n_in]; wet becomes the output.

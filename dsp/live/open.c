@@ -176,6 +176,7 @@ void hc_live_reset(hc_live *l)
     if (newest) {
         failover_reset(newest->failover);
         newest->begin = begin;
+        newest->forgotten = atomic_load(&l->stream.forgotten);
     }
     ready_reset(&l->ready);
     mixer_reset(&l->mixer);

@@ -329,6 +329,7 @@ void ready_reset(struct ready *r)
         if (!e) continue;
         failover_reset(e->failover);
         e->begin = atomic_load(&r->stream->begin);
+        e->forgotten = atomic_load(&r->stream->forgotten);
         if (atomic_load(&m->at) > 0) atomic_store(&m->at, e->failover->main.at + 1);
     }
     pthread_mutex_unlock(&r->lock);

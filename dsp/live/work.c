@@ -207,14 +207,20 @@ int hc_live_work(hc_live *l)
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
     if (loads) error = change_mask(l, path, number, &format);
+    bool is_refused = l->refused == requests;
+    if (l->newest && is_refused) format.trim_db = l->format_used.trim_db;
     if (l->newest && new_backend && failover_state(l->newest->failover) == HC_LIVE_OK)
         new_backend = strcmp(format.backend, l->format_used.backend) != 0; /* change_mask may have switched already */
-    bool new_format = l->newest && l->refused != atomic_load(&l->format_requests) &&
-                      (!live_is_current(l, &format) || format.trim_db != l->format_used.trim_db);
+    bool new_format =
+        l->newest && !is_refused && (!live_is_current(l, &format) || format.trim_db != l->format_used.trim_db);
     if (l->newest && (new_backend || new_format)) {
         int failed = change_engine(l, &format);
         if (failed) l->refused = requests; /* do not try until another format is requested */
         if (!error) error = failed;
+        if (failed && format.trim_db != l->format_used.trim_db) { /* the file may be gone: the mask plays as it is */
+            format.trim_db = l->format_used.trim_db;
+            if (new_backend || !live_is_current(l, &format)) change_engine(l, &format);
+        }
     }
     if (keep_ready(l, &format)) atomic_store_explicit(&l->has_work, true, memory_order_release);
     pthread_mutex_unlock(&l->setup);

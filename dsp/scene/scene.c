@@ -219,6 +219,12 @@ int scene_play(struct scene *s, const struct rows *rows, struct io_buffer *buffe
     return worst;
 }
 
+bool scene_await_all(struct scene *s, int64_t until_us)
+{
+    const struct scene_backend *backend = s->setup.backend;
+    return !backend->await_all || backend->await_all(s->state, until_us);
+}
+
 int scene_reset(struct scene *s, struct reason *why)
 {
     s->frame = 0;

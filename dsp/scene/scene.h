@@ -32,6 +32,8 @@ int scene_play(struct scene *scene, const struct rows *rows, struct io_buffer *b
 /* Does hc_steer. from_engine_thread: skips the mailbox; no other thread may steer the source then. [rt], any thread */
 int scene_steer(struct scene *scene, int source, const hc_bank *bank, const int *entry, const float *weight, int n,
                 bool from_engine_thread);
+/* Waits until a device has no work left. false: the deadline passed. [engine thread] */
+bool scene_await_all(struct scene *scene, int64_t until_us);
 /* Clears the signals. The last requests stay and play without a fade. No block may be playing. [setup] */
 int scene_reset(struct scene *scene, struct reason *why);
 

@@ -23,7 +23,8 @@ enum {
     GRID_DEG = 4,             /* distance of the directions to which banks are interpolated; a source mixes three */
     HISTORY_S = 10,           /* input history */
     HISTORY_FLOATS = 1 << 23, /* max. input history, all channels together: 32 MiB */
-    N_ANSWERS = 8             /* the last ones, for core_answer */
+    N_ANSWERS = 8,            /* the last ones, for core_answer */
+    KEEP_SIDE = -1            /* A_B stays */
 };
 
 struct request { /* of core_request_mask */
@@ -51,6 +52,7 @@ struct core {
     atomic_uint longest;      /* frames of the longest response of the mask */
     atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
     atomic_bool is_requested; /* a mask was requested since the last core_work */
+    atomic_bool is_set;       /* a backend or TRIM was requested since then */
     atomic_int side;          /* the side whose mask was requested last; written under `lock` */
     struct mailboxes requests;       /* [N_SIDES] of struct request */
     atomic_bool is_working;          /* core_work is under way */
@@ -78,7 +80,8 @@ struct core {
     bool is_abandoned;     /* under `calls`: the host is not called any more */
 
     pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
-    char report[CORE_STATUS_BYTES]; /* the last warning or error of this core_work */
+    char report[CORE_STATUS_BYTES]; /* the last warning or error since the status was written */
+    bool has_failed;                /* the status is that of a failure after the mask was loaded */
     uint64_t loaded;                /* number of the request whose mask was loaded last */
     uint64_t last_answer;           /* `answered` after this core_work */
     char kept[N_SIDES][CORE_PATH_BYTES]; /* the masks that are compared; "": none */
@@ -106,27 +109,29 @@ static const char *mask_of(const struct core *c, int side)
 }
 
 /* Plays the wanted side from now on. number: of the request for its mask; 0: nobody asks for an answer. Under `lock`. */
-static void request_side(struct core *c, uint64_t number)
+static void request_wanted_side(struct core *c, uint64_t number)
 {
     atomic_store(&c->side, wanted_side(c));
     hc_live_request(c->live,
                     &(hc_live_change){.size = sizeof(hc_live_change), .mask = mask_of(c, c->side), .number = number});
 }
 
-/* Returns the number of the request, which is made later unless `requests`. */
-static uint64_t restore(struct core *c, const char *a, const char *b, bool requests)
+/* Sets side and masks at once, so that no worker sees one without the others. Returns the number of the request, which
+ * is made later unless `requests`. */
+static uint64_t restore(struct core *c, int side, const char *a, const char *b, bool requests)
 {
     pthread_mutex_lock(&c->lock);
+    if (side >= 0) core_set(c, A_B, side);
     snprintf(c->masks[SIDE_A], CORE_PATH_BYTES, "%s", a);
     snprintf(c->masks[SIDE_B], CORE_PATH_BYTES, "%s", b);
-    for (int side = 0; side < N_SIDES; side++) mailbox_remove(&c->requests, side, NULL); /* of the session before */
+    for (int i = 0; i < N_SIDES; i++) mailbox_remove(&c->requests, i, NULL); /* of the session before */
     uint64_t number = c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
-    if (requests) request_side(c, number);
+    if (requests) request_wanted_side(c, number);
     pthread_mutex_unlock(&c->lock);
     return number;
 }
 
-void core_get_side(struct core *c, int side, char path[CORE_PATH_BYTES])
+void core_get_side_mask(struct core *c, int side, char path[CORE_PATH_BYTES])
 {
     pthread_mutex_lock(&c->lock);
     memcpy(path, c->masks[side], CORE_PATH_BYTES);
@@ -210,7 +215,7 @@ static void answer(void *data, uint64_t number, int error, const char *why)
     keep_answer(c, number, error, why);
 }
 
-/* Could the mask of the session not be loaded? false also if it plays already. */
+/* Returns true if another mask plays than the session's. */
 static bool has_lost_mask(struct core *c, const char *playing)
 {
     pthread_mutex_lock(&c->lock);
@@ -219,7 +224,7 @@ static bool has_lost_mask(struct core *c, const char *playing)
     return is_lost;
 }
 
-static bool must_switch(const struct core *c)
+static bool is_other_side_wanted(const struct core *c)
 {
     return atomic_load(&c->side) != wanted_side(c) && !(c->is_active && c->host.worker == CORE_NO_WORKER);
 }
@@ -228,11 +233,11 @@ static bool must_switch(const struct core *c)
 static void keep_both(struct core *c)
 {
     char masks[N_SIDES][CORE_PATH_BYTES];
+    if (c->variant->n_sources > 0 || c->host.worker == CORE_NO_WORKER) return;
     pthread_mutex_lock(&c->lock);
     memcpy(masks, c->masks, sizeof masks);
     pthread_mutex_unlock(&c->lock);
     if (!masks[SIDE_B][0] || strcmp(masks[SIDE_A], masks[SIDE_B]) == 0) masks[SIDE_A][0] = masks[SIDE_B][0] = '\0';
-    if (c->variant->n_sources > 0 || c->host.worker == CORE_NO_WORKER) return;
     if (strcmp(masks[SIDE_A], c->kept[SIDE_A]) == 0 && strcmp(masks[SIDE_B], c->kept[SIDE_B]) == 0) return;
     bool are_two = masks[SIDE_A][0];
     const char *a = are_two ? masks[SIDE_A] : NULL, *b = are_two ? masks[SIDE_B] : NULL;
@@ -245,29 +250,49 @@ static void keep_both(struct core *c)
 static bool switch_side(struct core *c)
 {
     char playing[CORE_PATH_BYTES];
+    if (!is_other_side_wanted(c)) return false;
     hc_live_mask(c->live, playing, sizeof playing);
-    if (!must_switch(c)) return false;
     pthread_mutex_lock(&c->lock);
     atomic_store(&c->side, wanted_side(c));
     bool must_load = atomic_load(&c->is_lost) || strcmp(mask_of(c, c->side), playing) != 0;
-    if (must_load) request_side(c, 0);
+    if (must_load) request_wanted_side(c, 0);
     pthread_mutex_unlock(&c->lock);
     return must_load;
 }
 
-/* Applies the requests of core_request_mask. `chosen` gets that for the side that plays; its path is "": none. */
-static void read_requests(struct core *c, struct request *chosen)
+/* Reads the requests of core_request_mask, and applies that for the side that plays (`chosen`). `other` gets that for
+ * the other side. Their paths are "": none. */
+static void read_requests(struct core *c, struct request *chosen, struct request *other)
 {
-    struct request other;
-    *chosen = (struct request){0};
+    *chosen = *other = (struct request){0};
     pthread_mutex_lock(&c->lock);
     if (mailbox_remove(&c->requests, c->side, chosen))
         hc_live_request(
             c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = chosen->path, .number = chosen->number});
-    bool is_other = mailbox_remove(&c->requests, !c->side, &other);
-    if (is_other) memcpy(c->masks[!c->side], other.path, sizeof other.path);
+    mailbox_remove(&c->requests, !c->side, other);
     pthread_mutex_unlock(&c->lock);
-    if (is_other) keep_answer(c, other.number, HC_OK, "");
+}
+
+static int check_file(const struct core *c, const char *path, char *why, size_t cap)
+{
+    hc_responses responses;
+    bool has_banks = c->variant->n_sources > 0;
+    if (has_banks && hc_bank_is_file(path)) return HC_OK; /* it is read when it plays */
+    int error = hc_responses_load(path, 0, 0, has_banks ? HC_WITH_SOURCES : 0, &responses, why, cap);
+    if (!error) hc_responses_free(&responses);
+    return error;
+}
+
+/* Makes a mask that of the side that does not play, unless its file cannot be read. A session may be restored meanwhile:
+ * its masks stay. */
+static int store_other(struct core *c, const struct request *other, char *why, size_t cap)
+{
+    int error = check_file(c, other->path, why, cap);
+    if (error) report(c, HC_LIVE_ERROR, why);
+    pthread_mutex_lock(&c->lock);
+    if (!error && other->number > c->restored_number) memcpy(c->masks[!c->side], other->path, sizeof other->path);
+    pthread_mutex_unlock(&c->lock);
+    return error;
 }
 
 /* Does what was requested of `live`. A mask that was chosen is the session's once it is loaded. switches: the mask of
@@ -276,8 +301,8 @@ static bool work_once(struct core *c, const char *chosen, bool switches)
 {
     char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES] = "";
     hc_live_info info = {.size = sizeof info};
-    c->report[0] = '\0';
     uint64_t loaded = c->loaded;
+    bool is_set = atomic_exchange(&c->is_set, false);
     pthread_mutex_lock(&c->lock);
     uint64_t restored_number = c->restored_number;
     pthread_mutex_unlock(&c->lock);
@@ -294,9 +319,13 @@ static bool work_once(struct core *c, const char *chosen, bool switches)
     if (is_lost && error) log_line(c, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
     hc_live_get_info(c->live, &info);
     atomic_store(&c->longest, (unsigned)info.longest);
-    if (error || is_loaded) /* else the result of an earlier call stays */
+    bool has_failed = error || c->report[0];
+    if (has_failed || is_loaded || (is_set && c->has_failed && !is_lost)) { /* else the earlier result stays */
         snprintf(status, sizeof status, "%s%.*s", is_lost ? "dry: " : "", (int)(sizeof status - sizeof "dry: "),
                  c->report[0] ? c->report : "ok");
+        c->has_failed = has_failed && !is_loaded;
+    }
+    c->report[0] = '\0';
     keep_both(c);
     pthread_mutex_lock(&c->lock);
     memcpy(c->playing, playing, sizeof c->playing);
@@ -309,13 +338,17 @@ static bool work_once(struct core *c, const char *chosen, bool switches)
 
 bool core_work(struct core *c)
 {
-    struct request chosen;
+    struct request chosen, other;
+    char why[CORE_STATUS_BYTES] = "";
     pthread_mutex_lock(&c->working);
     atomic_store(&c->is_working, true);
+    /* Apart from a mask that was chosen: if its file cannot be loaded, the switch remains. */
     bool is_news = switch_side(c) && work_once(c, "", true);
     if (atomic_exchange(&c->is_requested, false)) is_news = true;
-    read_requests(c, &chosen);
+    read_requests(c, &chosen, &other);
+    int other_error = other.path[0] ? store_other(c, &other, why, sizeof why) : HC_OK;
     if (work_once(c, chosen.path, false)) is_news = true;
+    if (other.path[0]) keep_answer(c, other.number, other_error, why); /* after that of an earlier request */
     atomic_store(&c->answered, c->last_answer); /* the session has the masks */
     atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
@@ -327,7 +360,7 @@ bool core_work(struct core *c)
 
 void core_load_now(struct core *c, const char *a, const char *b)
 {
-    restore(c, a, b, true);
+    restore(c, KEEP_SIDE, a, b, true);
     core_work(c);
 }
 
@@ -427,7 +460,7 @@ static bool stop_loader(struct core *c)
 bool core_has_work(const struct core *c)
 {
     /* A request may be finished, but not answered. */
-    return hc_live_has_work(c->live) || atomic_load(&c->is_requested) || must_switch(c);
+    return hc_live_has_work(c->live) || atomic_load(&c->is_requested) || is_other_side_wanted(c);
 }
 
 bool core_is_loading(const struct core *c)
@@ -460,10 +493,10 @@ uint64_t core_request_mask(struct core *c, int side, const char *path, size_t le
 }
 
 /* *number: that of the request. */
-static bool restore_masks(struct core *c, const char *a, const char *b, uint64_t *number)
+static bool restore_masks(struct core *c, int side, const char *a, const char *b, uint64_t *number)
 {
     bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
-    *number = restore(c, a, b, requests);
+    *number = restore(c, side, a, b, requests);
     if (!requests) return c->must_load = true, false;
     atomic_store(&c->is_requested, true);
     wake_loader(c);
@@ -472,8 +505,13 @@ static bool restore_masks(struct core *c, const char *a, const char *b, uint64_t
 
 bool core_restore_masks(struct core *c, const char *a, const char *b)
 {
+    return core_restore_session(c, KEEP_SIDE, a, b);
+}
+
+bool core_restore_session(struct core *c, int side, const char *a, const char *b)
+{
     uint64_t number;
-    return restore_masks(c, a, b, &number);
+    return restore_masks(c, side, a, b, &number);
 }
 
 uint64_t core_choose_mask(struct core *c, const char *path)
@@ -483,9 +521,9 @@ uint64_t core_choose_mask(struct core *c, const char *path)
     int side = wanted_side(c);
     if (c->is_active) return core_request_mask(c, side, path, strlen(path));
     if (strlen(path) >= CORE_PATH_BYTES) return 0;
-    core_get_side(c, !side, masks[!side]);
+    core_get_side_mask(c, !side, masks[!side]);
     snprintf(masks[side], CORE_PATH_BYTES, "%s", path);
-    restore_masks(c, masks[SIDE_A], masks[SIDE_B], &number);
+    restore_masks(c, KEEP_SIDE, masks[SIDE_A], masks[SIDE_B], &number);
     return number;
 }
 
@@ -578,7 +616,10 @@ static void apply_controls(struct core *c)
     hc_live_change change = {.size = sizeof change};
     if (backend != c->backend) change.backend = backends[backend];
     if (trim_db != c->trim_db) change.trim_db = trim_db < controls[TRIM].max ? trim_db : INFINITY;
-    if (change.backend || change.trim_db != 0) hc_live_request(c->live, &change);
+    if (change.backend || change.trim_db != 0) {
+        atomic_store(&c->is_set, true);
+        hc_live_request(c->live, &change);
+    }
     c->backend = backend;
     c->trim_db = trim_db;
 }
@@ -758,7 +799,7 @@ bool core_activate(struct core *c)
     if (loads) {
         pthread_mutex_lock(&c->lock);
         if (c->restored_number <= c->answered) c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
-        request_side(c, c->restored_number);
+        request_wanted_side(c, c->restored_number);
         pthread_mutex_unlock(&c->lock);
         core_work(c);
     } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {

@@ -21,8 +21,8 @@
  * loads the bank or, with the next core_activate, the mask.
  *
  * If the mask of a state cannot be loaded, the input passes dry until a mask is loaded: another mask would not be the
- * sound of the session. A file that the user chooses and that cannot be loaded changes nothing. The status reports both
- * cases.
+ * sound of the session. A file that the user chooses and that cannot be loaded changes nothing; of a file for the side
+ * that does not play, the worker finds out only whether it can be read. The status reports all cases.
  */
 #ifndef PLUGIN_CORE_H
 #define PLUGIN_CORE_H
@@ -88,9 +88,9 @@ float core_get(const struct core *core, int control);
 void core_set_offline(struct core *core, bool offline);
 
 struct core_events {     /* a host's automation inside a block                                                      */
-    int (*apply)(void *data, int frame); /* sets the controls (core_set, core_modulate) that change at a frame of the
-                                            block, or did since the call before; returns the next such frame, above
-                                            `frame`. At first it is called for frame 0                              */
+    int (*apply)(void *data, int frame); /* sets the controls (core_set, core_modulate) of all events after the
+                                            previous call's frame, up to `frame`; returns the frame of the next event,
+                                            above `frame`. The first call is for frame 0                            */
     void *data;
 };
 
@@ -108,9 +108,9 @@ bool core_is_quiet(const struct core *core);
 
 /* ---- masks ---- */
 
-/* Asks for a mask on a side (enum side). The worker loads it if the side plays, else notes its path. Returns the number of
- * the request, for core_answer; 0: the path is too long, or the core has no worker. [rt], but it wakes the core's own
- * loader by a system call */
+/* Asks for a mask on a side (enum side). The worker loads it if the side plays, else tries to read it and records its
+ * path. Returns the number of the request, for core_answer; 0: the path is too long, or the core has no worker. [rt], but
+ * it wakes the core's own loader by a system call */
 uint64_t core_request_mask(struct core *core, int side, const char *path, size_t length);
 
 /* Has the worker something to do? [rt] */
@@ -136,6 +136,8 @@ bool core_work(struct core *core);
 /* Makes a and b the masks of the session, as a state has them; "": the side is empty. core_activate loads the mask of the
  * side that plays, or, while active, the worker. Returns true if the worker loads it. [setup] */
 bool core_restore_masks(struct core *core, const char *a, const char *b);
+/* Sets the control A_B, too, at the same moment. */
+bool core_restore_session(struct core *core, int side, const char *a, const char *b);
 
 /* Asks for a mask that a user chose for the side of A_B. While active the worker loads it, and if it cannot be
  * loaded, the present one goes on; else it is restored as the mask of the session. Returns as core_request_mask does.
@@ -151,7 +153,7 @@ uint64_t core_load_preset(struct core *core, const struct plugin_preset *preset)
 
 /* Copies the path that a state has for a side: a mask that plays or has played, or one that is not loaded yet or cannot
  * be read; "": the side is empty. core_get_mask: the path that the side of A_B plays. [setup] */
-void core_get_side(struct core *core, int side, char path[CORE_PATH_BYTES]);
+void core_get_side_mask(struct core *core, int side, char path[CORE_PATH_BYTES]);
 void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);
 
 struct core_meters {

@@ -9,6 +9,6 @@ void plugin_window_read(struct core *core, struct window_state *to)
     core_get_status(core, playing, status);
     core_get_meters(core, &meters);
     for (int c = 0; c < N_CONTROLS; c++) values[c] = core_get(core, c);
-    for (int side = 0; side < N_SIDES; side++) core_get_side(core, side, to->mask[side]);
+    for (int side = 0; side < N_SIDES; side++) core_get_side_mask(core, side, to->mask[side]);
     plugin_window_fill(to, values, &meters, status, core_is_loading(core));
 }

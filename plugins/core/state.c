@@ -5,7 +5,7 @@
  *   shipped hall.wav        side A: a mask of the folder of masks, or: mask /home/me/church.wav
  *   shipped_b room.wav      side B, or: mask_b /home/me/chapel.wav; without such a line it is empty
  *   dry -90
- *   wet 0                   every control that the host can set, by its symbol
+ *   wet 0                   every control that users set, by its symbol
  *   end
  *
  * A path has control characters and \ as \x and two hexadecimal digits. Any version is read: a later version may add
@@ -44,7 +44,7 @@ static size_t write_mask(struct core *core, int side, char *text)
 {
     const char *folder = core_folder(core);
     char path[CORE_PATH_BYTES];
-    core_get_side(core, side, path);
+    core_get_side_mask(core, side, path);
     if (!path[0]) return 0;
     size_t length = strlen(folder);
     bool is_shipped = strncmp(path, folder, length) == 0 && path[length] && !strchr(path + length, '/');
@@ -93,19 +93,25 @@ static bool read_path(const char *text, char *path, size_t cap)
     return n > 0 && !*text;
 }
 
+/* false: the value is not a path, or not the name of a mask that ships. */
+static bool read_mask(struct core *core, bool is_shipped, const char *value, char path[CORE_PATH_BYTES])
+{
+    char name[256];
+    if (!is_shipped) return read_path(value, path, CORE_PATH_BYTES);
+    if (!read_path(value, name, sizeof name) || strchr(name, '/') || strcmp(name, "..") == 0) return false;
+    core_shipped_path(core, name, path);
+    return true;
+}
+
 /* Reads a line that begins with a key. false: the value is wrong. */
 static bool read_line(struct core *core, const char *key, const char *value, struct parsed *to)
 {
     int control = control_find(key);
     if (control < N_CONTROLS && variant_has_setting(core_variant(core), control))
         return number_is(value, -INFINITY, INFINITY, &to->values[control]);
-    for (int side = 0; side < N_SIDES; side++) {
-        char name[256];
-        if (strcmp(key, mask_keys[0][side]) == 0) return read_path(value, to->masks[side], CORE_PATH_BYTES);
-        if (strcmp(key, mask_keys[1][side]) != 0) continue;
-        if (!read_path(value, name, sizeof name) || strchr(name, '/') || strcmp(name, "..") == 0) return false;
-        core_shipped_path(core, name, to->masks[side]);
-    }
+    for (int i = 0; i < 2 * N_SIDES; i++)
+        if (strcmp(key, mask_keys[i / N_SIDES][i % N_SIDES]) == 0)
+            return read_mask(core, i / N_SIDES, value, to->masks[i % N_SIDES]);
     if (strcmp(key, "variant") == 0) {
         int v = 0;
         while (v < N_VARIANTS && strcmp(variants[v].symbol, value) != 0) v++;
@@ -153,8 +159,8 @@ bool core_restore(struct core *core, const char *text, size_t length, char *why,
     }
     if (is_read) {
         for (int i = 0; i < N_CONTROLS; i++)
-            if (variant_has_setting(core_variant(core), i)) core_set(core, i, parsed->values[i]);
-        core_restore_masks(core, parsed->masks[SIDE_A], parsed->masks[SIDE_B]);
+            if (i != A_B && variant_has_setting(core_variant(core), i)) core_set(core, i, parsed->values[i]);
+        core_restore_session(core, parsed->values[A_B] > 0.5, parsed->masks[SIDE_A], parsed->masks[SIDE_B]);
     }
     free(copy);
     free(parsed);

@@ -75,7 +75,7 @@ static void report(void *data, int level, const char *text)
 static void get_status(struct plugin *p, char masks[N_SIDES][CORE_PATH_BYTES], char status[CORE_STATUS_BYTES])
 {
     char playing[CORE_PATH_BYTES];
-    for (int side = 0; side < N_SIDES; side++) core_get_side(p->core, side, masks[side]);
+    for (int side = 0; side < N_SIDES; side++) core_get_side_mask(p->core, side, masks[side]);
     core_get_status(p->core, playing, status);
 }
 
@@ -308,7 +308,7 @@ static LV2_State_Status save_side(struct plugin *p, int side, LV2_State_Store_Fu
 {
     LV2_State_Map_Path *map_path = lv2_features_data(features, LV2_STATE__mapPath);
     char path[CORE_PATH_BYTES];
-    core_get_side(p->core, side, path);
+    core_get_side_mask(p->core, side, path);
     if (!path[0])
         return store(to, p->uris.masks[side], "", 1, p->uris.atom_String, LV2_STATE_IS_POD | LV2_STATE_IS_PORTABLE);
     if (!map_path) /* the state then works on this machine only */
@@ -345,7 +345,7 @@ static LV2_State_Status path_of_state(struct plugin *p, int side, LV2_State_Retr
         if (side == SIDE_A)
             core_shipped_path(p->core, NULL, path);
         else
-            core_get_side(p->core, side, path);
+            core_get_side_mask(p->core, side, path);
         return LV2_STATE_SUCCESS;
     }
     if (type != p->uris.atom_Path && type != p->uris.atom_String) return LV2_STATE_ERR_BAD_TYPE;

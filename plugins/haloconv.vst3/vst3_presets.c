@@ -54,8 +54,8 @@ bool vst3_is_loading(const struct vst3 *face)
 static void get_mask(const struct vst3 *face, char path[CORE_PATH_BYTES])
 {
     const int side = control_side((float)atomic_load(&face->shown[A_B]));
-    core_get_side(face->core, side, path);
-    if (!path[0]) core_get_side(face->core, !side, path);
+    core_get_side_mask(face->core, side, path);
+    if (!path[0]) core_get_side_mask(face->core, !side, path);
 }
 
 /* The preset that was chosen, while its mask is loaded or plays; else the preset of the session's mask, and of several

@@ -17,10 +17,10 @@ static void set_rows(struct window *w, int n)
     w->first_row = 0;
     w->selected = -1;
     window_changed(w, PART_LIST);
-    window_changed(w, PART_PLACE);
+    window_changed(w, PART_FOLDER);
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------ */
+/* ---- views of the list ------------------------------------------------------------------------------------------- */
 
 static void list_top(struct window *w)
 {
@@ -43,14 +43,14 @@ static void list_folder(struct window *w)
         w->rows[i] = (struct row){w->listing->entries[i].is_folder ? ROW_FOLDER : ROW_FILE, i};
 }
 
-void browser_open_place(struct window *w, enum place place, const char *folder)
+void browser_open(struct window *w, enum list_view view, const char *folder)
 {
     listing_free(w->listing);
     w->listing = NULL;
-    w->place = place;
-    if (place == PLACE_TOP) list_top(w);
-    if (place == PLACE_PRESETS) list_presets(w);
-    if (place == PLACE_FOLDER) {
+    w->list_view = view;
+    if (view == LIST_TOP) list_top(w);
+    if (view == LIST_PRESETS) list_presets(w);
+    if (view == LIST_FOLDER) {
         (void)snprintf(w->folder, sizeof w->folder, "%s", folder);
         set_rows(w, 0);
         responses_want_listing(w->responses, w->folder);
@@ -62,11 +62,11 @@ void browser_up(struct window *w)
     char above[WINDOW_PATH];
     (void)snprintf(above, sizeof above, "%s", w->folder);
     char *slash = strrchr(above, '/');
-    bool is_root = w->place != PLACE_FOLDER || !slash || slash == above;
+    bool is_root = w->list_view != LIST_FOLDER || !slash || slash == above;
     for (int i = 0; i < w->model->n_folders; i++) is_root |= strcmp(w->folder, w->model->folders[i]) == 0;
     if (!is_root) *slash = '\0';
     browser_select(w, -1);
-    browser_open_place(w, is_root ? PLACE_TOP : PLACE_FOLDER, above);
+    browser_open(w, is_root ? LIST_TOP : LIST_FOLDER, above);
 }
 
 const char *browser_row_name(const struct window *w, int row)
@@ -125,7 +125,7 @@ static void show_selected(struct window *w)
 {
     char path[WINDOW_PATH] = "";
     if (is_response(w, selected_kind(w))) browser_row_path(w, w->selected, path);
-    show(w, path[0] ? path : w->state.mask[w->state.side]);
+    show(w, path[0] ? path : mask_that_plays(w));
 }
 
 void browser_select(struct window *w, int row)
@@ -153,7 +153,7 @@ void browser_activate(struct window *w, int row)
     browser_row_path(w, row, path);
     switch (w->rows[row].kind) {
     case ROW_PRESETS:
-        browser_open_place(w, PLACE_PRESETS, "");
+        browser_open(w, LIST_PRESETS, "");
         break;
     case ROW_PRESET:
         w->model->preset(w->model->data, w->rows[row].index);
@@ -162,7 +162,7 @@ void browser_activate(struct window *w, int row)
         browser_load(w, path);
         break;
     default:
-        browser_open_place(w, PLACE_FOLDER, path);
+        browser_open(w, LIST_FOLDER, path);
     }
 }
 
@@ -170,19 +170,19 @@ bool browser_can_load(const struct window *w)
 {
     const enum row_kind kind = selected_kind(w);
     return is_response(w, kind) &&
-           (kind == ROW_PRESET || w->state.error[0] || strcmp(w->wanted, w->state.mask[w->state.side]) != 0);
+           (kind == ROW_PRESET || w->state.error[0] || strcmp(w->wanted, mask_that_plays(w)) != 0);
 }
 
-void browser_take(struct window *w)
+void browser_update(struct window *w)
 {
-    struct listing *listing = responses_take_listing(w->responses);
-    if (listing && w->place == PLACE_FOLDER && strcmp(listing->folder, w->folder) == 0) {
+    struct listing *listing = responses_receive_listing(w->responses);
+    if (listing && w->list_view == LIST_FOLDER && strcmp(listing->folder, w->folder) == 0) {
         listing_free(w->listing);
         w->listing = listing;
         list_folder(w);
     } else
         listing_free(listing);
-    struct preview *preview = responses_take_preview(w->responses);
+    struct preview *preview = responses_receive_preview(w->responses);
     if (preview) {
         free(w->preview);
         w->preview = preview;

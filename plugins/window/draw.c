@@ -215,14 +215,14 @@ static void draw_side(const struct canvas *c, int part)
     draw_button(c, part, text, c->w->state.side == side, ALIGN_LEFT);
 }
 
-static void draw_place(const struct canvas *c, int part)
+static void draw_folder(const struct canvas *c, int part)
 {
     const struct window *w = c->w;
     char text[WINDOW_PATH + 8];
-    if (w->place == PLACE_TOP)
+    if (w->list_view == LIST_TOP)
         (void)snprintf(text, sizeof text, "Responses");
     else
-        (void)snprintf(text, sizeof text, "‹  %s", w->place == PLACE_PRESETS ? "Presets" : name_of(w->folder));
+        (void)snprintf(text, sizeof text, "‹  %s", w->list_view == LIST_PRESETS ? "Presets" : name_of(w->folder));
     draw_button(c, part, text, false, ALIGN_LEFT);
 }
 
@@ -232,7 +232,7 @@ static void draw_row(const struct canvas *c, int row, struct rect r)
     const enum row_kind kind = w->rows[row].kind;
     char path[WINDOW_PATH], text[WINDOW_PATH + 8];
     browser_row_path(w, row, path);
-    const bool plays = path[0] && strcmp(path, w->state.mask[w->state.side]) == 0;
+    const bool plays = path[0] && strcmp(path, mask_that_plays(w)) == 0;
     const bool leads_on = kind == ROW_PRESETS || kind == ROW_ROOT || kind == ROW_FOLDER;
     if (row == w->selected) fill_box(c, r, 4, accent_dark);
     (void)snprintf(text, sizeof text, "%s", kind == ROW_ROOT ? name_of(path) : browser_row_name(w, row));
@@ -263,9 +263,10 @@ static void draw_list(const struct canvas *c, int part)
         fill_box(c, (struct rect){r.x + r.w - 3 * bar / 2, r.y + bar + top, bar, height}, 2, line);
     }
     set_font(c, small, false);
-    const char *text = w->place == PLACE_TOP ? "No folders: drop or paste a file here" : "No responses in this folder";
-    if (w->place == PLACE_FOLDER && !w->listing) text = "Reading the folder";
-    if (w->place == PLACE_FOLDER && w->listing && w->listing->error[0]) text = w->listing->error;
+    const char *text =
+        w->list_view == LIST_TOP ? "No folders: drop or paste a file here" : "No responses in this folder";
+    if (w->list_view == LIST_FOLDER && !w->listing) text = "Reading the folder";
+    if (w->list_view == LIST_FOLDER && w->listing && w->listing->error[0]) text = w->listing->error;
     if (w->n_rows == 0) draw_paragraph(c, text, inset(r, 12 * c->scale), small, text_dim);
 }
 
@@ -524,7 +525,7 @@ static void draw_meters(const struct canvas *c, int part)
 void draw_window(cairo_t *cr, const struct window *w, struct rect clip)
 {
     static void (*const draw[N_PARTS])(const struct canvas *, int) = {
-        [PART_SIDE_A] = draw_side, [PART_SIDE_B] = draw_side,   [PART_PLACE] = draw_place,
+        [PART_SIDE_A] = draw_side, [PART_SIDE_B] = draw_side,   [PART_FOLDER] = draw_folder,
         [PART_LIST] = draw_list,   [PART_CIRCLE] = draw_circle, [PART_PICTURE] = draw_picture,
         [PART_TITLE] = draw_title, [PART_STATUS] = draw_status, [PART_METERS] = draw_meters};
     const struct canvas c = {cr, w, w->scale};

@@ -110,7 +110,7 @@ void drop_paste(struct drop *drop)
 }
 
 /* true: path has the answer of the owner of a selection. */
-static bool take_selection(struct drop *drop, const XSelectionEvent *event, char *path, size_t cap)
+static bool read_selection(struct drop *drop, const XSelectionEvent *event, char *path, size_t cap)
 {
     const bool is_pasted = event->selection == drop->atom[CLIPBOARD];
     if (is_pasted && event->property == None && event->target == drop->atom[URI_LIST]) {
@@ -127,7 +127,7 @@ static bool take_selection(struct drop *drop, const XSelectionEvent *event, char
 }
 
 /* A message of the source of a drag. */
-static void take_message(struct drop *drop, Atom type, const long *data)
+static void answer_message(struct drop *drop, Atom type, const long *data)
 {
     if (type == drop->atom[XdndEnter]) {
         drop->source = (Window)data[0];
@@ -146,12 +146,12 @@ static void take_message(struct drop *drop, Atom type, const long *data)
     }
 }
 
-bool drop_take(struct drop *drop, XEvent *event, char *path, size_t cap)
+bool drop_read(struct drop *drop, XEvent *event, char *path, size_t cap)
 {
     if (event->xany.window != drop->window) return false;
     if (event->type == ClientMessage && event->xclient.format == 32)
-        take_message(drop, event->xclient.message_type, event->xclient.data.l);
+        answer_message(drop, event->xclient.message_type, event->xclient.data.l);
     const Atom selection = event->type == SelectionNotify ? event->xselection.selection : None;
     return (selection == drop->atom[XdndSelection] || selection == drop->atom[CLIPBOARD]) &&
-           take_selection(drop, &event->xselection, path, cap);
+           read_selection(drop, &event->xselection, path, cap);
 }

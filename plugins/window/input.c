@@ -15,18 +15,11 @@ static const struct window_control *control_of(const struct window *w, int part)
     return &w->model->controls[part - PART_CONTROLS];
 }
 
-static void show_value(struct window *w, int i)
-{
-    w->value[i] = w->model->get(w->model->data, i);
-    window_changed(w, PART_CONTROLS + i);
-    if (i == w->model->azimuth || i == w->model->distance) window_changed(w, PART_CIRCLE);
-}
-
 static void set(struct window *w, int i, double value)
 {
     const struct window_control *control = &w->model->controls[i];
     w->model->set(w->model->data, i, fmin(fmax(value, control->min), control->max));
-    show_value(w, i);
+    window_show_value(w, i);
 }
 
 static void set_once(struct window *w, int i, double value)
@@ -127,7 +120,7 @@ static void press_control(struct window *w, double x, double y, bool is_double)
     const struct rect value = layout_value(w, w->focus);
     if (control->kind != WINDOW_KNOB) {
         toggle(w, i);
-    } else if (x >= value.x && x < value.x + value.w && y >= value.y && y < value.y + value.h) {
+    } else if (is_inside(value, x, y)) {
         begin_typing(w);
     } else if (is_double) {
         set_once(w, i, control->initial);
@@ -142,7 +135,7 @@ static void press_control(struct window *w, double x, double y, bool is_double)
 static void press_button(struct window *w, int part)
 {
     if (part == PART_SIDE_A || part == PART_SIDE_B) w->model->select(w->model->data, part == PART_SIDE_B);
-    if (part == PART_PLACE) browser_up(w);
+    if (part == PART_FOLDER) browser_up(w);
     if (part == PART_LOAD && browser_can_load(w)) {
         if (w->rows[w->selected].kind == ROW_FOLDER)
             browser_load(w, w->wanted);

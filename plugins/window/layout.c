@@ -122,7 +122,7 @@ void layout_make(struct window *w)
         w->part[PART_SIDE_A] = (struct rect){column, margin, width, button};
         w->part[PART_SIDE_B] = (struct rect){column + width + gap, margin, width, button};
     }
-    w->part[PART_PLACE] = (struct rect){left, top, list_width, button};
+    w->part[PART_FOLDER] = (struct rect){left, top, list_width, button};
     w->part[PART_LIST] = (struct rect){left, top + button + gap / 2, list_width, bottom - top - button - gap / 2};
 
     const int knobs = place_knobs(w, column, right, bottom);
@@ -141,11 +141,6 @@ void layout_make(struct window *w)
     w->part[PART_METERS] = (struct rect){right - meters, footer, meters, footer_height};
     for (int i = 0; i < N_PARTS; i++)
         if (w->part[i].w < 0 || w->part[i].h <= 0) w->part[i] = (struct rect){0};
-}
-
-static bool is_inside(struct rect r, double x, double y)
-{
-    return x >= r.x && x < r.x + r.w && y >= r.y && y < r.y + r.h;
 }
 
 int layout_part_at(const struct window *w, double x, double y)

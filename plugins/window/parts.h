@@ -1,4 +1,4 @@
-/* parts - what the files of the window share: its parts, their places, and the state of the user's input. */
+/* parts - what the files of the window share: its parts, where they are, and the state of the user's input. */
 #ifndef PARTS_H
 #define PARTS_H
 
@@ -13,7 +13,7 @@
 enum part {
     PART_SIDE_A,
     PART_SIDE_B,
-    PART_PLACE,                    /* the folder whose responses are listed; leads to the folder above            */
+    PART_FOLDER,                   /* the folder whose responses are listed; leads to the folder above            */
     PART_LIST,
     PART_LOAD,                     /* plays the response of the preview                                           */
     PART_CIRCLE,
@@ -31,7 +31,7 @@ struct rect {
     int x, y, w, h;                /* pixels; w = 0: the part is absent                                           */
 };
 
-enum place { PLACE_TOP, PLACE_PRESETS, PLACE_FOLDER };
+enum list_view { LIST_TOP, LIST_PRESETS, LIST_FOLDER };
 enum row_kind { ROW_PRESETS, ROW_PRESET, ROW_ROOT, ROW_FOLDER, ROW_FILE };
 
 struct row {
@@ -68,8 +68,8 @@ struct window {
     char notice[256];              /* an error of the window itself; "": none                                     */
 
     /* the list */
-    enum place place;
-    char folder[WINDOW_PATH];      /* of PLACE_FOLDER                                                             */
+    enum list_view list_view;
+    char folder[WINDOW_PATH];      /* of LIST_FOLDER                                                              */
     struct listing *listing;       /* of that folder; NULL: not yet read                                          */
     struct row *rows;
     int n_rows, first_row, selected; /* first_row: at the top of the list; selected: -1 = none                    */
@@ -112,13 +112,13 @@ void input_key(struct window *window, uint32_t key, PuglMods mods);
 void input_text(struct window *window, const char *text);
 
 /* browser.c */
-void browser_open_place(struct window *window, enum place place, const char *folder);
+void browser_open(struct window *window, enum list_view view, const char *folder);
 void browser_up(struct window *window);
 void browser_select(struct window *window, int row); /* -1: none; the picture shows the mask that plays */
 void browser_activate(struct window *window, int row); /* opens a folder, or loads */
 void browser_load(struct window *window, const char *path);
 bool browser_can_load(const struct window *window); /* a preset, a response that does not play, or one after an error */
-void browser_take(struct window *window); /* results of the thread; the mask that plays */
+void browser_update(struct window *window); /* results of the thread; the mask that plays */
 const char *browser_row_name(const struct window *window, int row);
 void browser_row_path(const struct window *window, int row, char path[WINDOW_PATH]); /* "": none */
 void browser_close(struct window *window);
@@ -128,12 +128,24 @@ void draw_window(cairo_t *cr, const struct window *window, struct rect clip);
 
 /* window.c */
 void window_changed(struct window *window, int part); /* the part is drawn anew; N_PARTS: all; NO_PART: none */
+void window_show_value(struct window *window, int control); /* reads the value; if it is new, it is drawn */
 double window_desktop_scale(void); /* 1 without a display */
 int window_next_event(Display *display, XEvent *event); /* for pugl */
+
+/* An empty side plays the mask of the other one. */
+static inline const char *mask_that_plays(const struct window *w)
+{
+    return w->state.mask[w->state.mask[w->state.side][0] ? w->state.side : !w->state.side];
+}
 
 static inline bool part_is_control(int part)
 {
     return part >= PART_CONTROLS && part < PART_PICTURE;
+}
+
+static inline bool is_inside(struct rect r, double x, double y)
+{
+    return x >= r.x && x < r.x + r.w && y >= r.y && y < r.y + r.h;
 }
 
 static inline bool rects_touch(struct rect a, struct rect b)

@@ -183,7 +183,7 @@ static double megabytes_of_all(const char *path)
 static int write_length(struct preview *preview, int n, int rate)
 {
     const double seconds = rate > 0 ? (double)n / rate : 0;
-    if (rate <= 0) return snprintf(preview->facts, sizeof preview->facts, "%d frames", n);
+    if (rate <= 0) return snprintf(preview->facts, sizeof preview->facts, n == 1 ? "%d frame" : "%d frames", n);
     return snprintf(preview->facts, sizeof preview->facts, seconds < 0.1 ? "%.3g ms" : "%.2f s",
                     seconds < 0.1 ? 1000 * seconds : seconds);
 }
@@ -338,7 +338,7 @@ void responses_want_preview(struct responses *r, const char *path)
     want(r, &r->wants_preview, r->file, path);
 }
 
-struct listing *responses_take_listing(struct responses *r)
+struct listing *responses_receive_listing(struct responses *r)
 {
     pthread_mutex_lock(&r->mutex);
     struct listing *listing = r->wants_listing ? NULL : r->listing;
@@ -347,7 +347,7 @@ struct listing *responses_take_listing(struct responses *r)
     return listing;
 }
 
-struct preview *responses_take_preview(struct responses *r)
+struct preview *responses_receive_preview(struct responses *r)
 {
     pthread_mutex_lock(&r->mutex);
     struct preview *preview = r->wants_preview ? NULL : r->preview;

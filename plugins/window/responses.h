@@ -36,8 +36,8 @@ void responses_want_listing(struct responses *responses, const char *folder);
 void responses_want_preview(struct responses *responses, const char *path);
 
 /* The result of the last request; NULL: not yet. The caller frees it. */
-struct listing *responses_take_listing(struct responses *responses);
-struct preview *responses_take_preview(struct responses *responses);
+struct listing *responses_receive_listing(struct responses *responses);
+struct preview *responses_receive_preview(struct responses *responses);
 void listing_free(struct listing *listing); /* NULL is allowed; a preview is freed by free() */
 
 #endif

@@ -61,8 +61,11 @@ static struct window *guard(struct window *w)
     guarded = w;
     pthread_mutex_lock(&guards);
     if (n_guards++ == 0) {
-        other_handler = XSetErrorHandler(note_error);
-        other_loss_handler = XSetIOErrorHandler(note_loss);
+        XErrorHandler other = XSetErrorHandler(note_error);
+        XIOErrorHandler other_loss = XSetIOErrorHandler(note_loss);
+        /* Another plugin that guarded meanwhile may have restored these handlers, which must not call themselves. */
+        if (other != note_error) other_handler = other;
+        if (other_loss != note_loss) other_loss_handler = other_loss;
     }
     pthread_mutex_unlock(&guards);
     return outer;
@@ -137,15 +140,18 @@ static void refresh_state(struct window *w, double seconds)
     *was = now;
 }
 
-static void refresh_values(struct window *w)
+void window_show_value(struct window *w, int i)
 {
-    for (int i = 0; i < w->model->n_controls; i++) {
-        const double value = w->model->get(w->model->data, i);
-        if (value == w->value[i]) continue;
-        w->value[i] = value;
-        window_changed(w, PART_CONTROLS + i);
-        if (i == w->model->azimuth || i == w->model->distance) window_changed(w, PART_CIRCLE);
-    }
+    const double value = w->model->get(w->model->data, i);
+    if (value == w->value[i]) return;
+    w->value[i] = value;
+    window_changed(w, PART_CONTROLS + i);
+    if (i == w->model->azimuth || i == w->model->distance) window_changed(w, PART_CIRCLE);
+}
+
+static void show_values(struct window *w)
+{
+    for (int i = 0; i < w->model->n_controls; i++) window_show_value(w, i);
 }
 
 static void refresh(struct window *w)
@@ -153,8 +159,8 @@ static void refresh(struct window *w)
     const double now = puglGetTime(w->world);
     if (now - w->drawn_at < frame_s) return;
     refresh_state(w, now - w->drawn_at);
-    refresh_values(w);
-    browser_take(w);
+    show_values(w);
+    browser_update(w);
     w->drawn_at = now;
     const struct rect r = w->changed;
     w->changed = (struct rect){0};
@@ -263,10 +269,10 @@ static PuglStatus on_event(PuglView *view, const PuglEvent *event)
     return PUGL_SUCCESS;
 }
 
-static void take_drop(struct window *w, XEvent *event)
+static void load_dropped(struct window *w, XEvent *event)
 {
     char path[WINDOW_PATH];
-    if (drop_take(w->drop, event, path, sizeof path)) {
+    if (drop_read(w->drop, event, path, sizeof path)) {
         if (path[0])
             browser_load(w, path);
         else
@@ -285,7 +291,7 @@ int window_next_event(Display *display, XEvent *event)
 {
     const int result = XNextEvent(display, event);
     if (event->type == DestroyNotify && event->xdestroywindow.window == window_id(guarded)) guarded->is_gone = true;
-    if (!guarded->is_gone) take_drop(guarded, event);
+    if (!guarded->is_gone) load_dropped(guarded, event);
     if (event->type == SelectionNotify) event->xany.window = None;
     return result;
 }
@@ -342,7 +348,7 @@ static bool open_view(struct window *w, const struct window_config *config)
     w->depth = attributes.depth;
     layout_make(w);
     refresh_state(w, 0);
-    refresh_values(w);
+    show_values(w);
     puglShow(w->view);
     XSync(display_of(w), False); /* some hosts look for the window at once */
     return !w->is_gone;
@@ -375,11 +381,11 @@ struct window *window_open(const struct window_model *model, const struct window
         return NULL;
     }
     const bool has_presets = model->n_presets > 0, has_folder = model->n_folders > 0;
-    browser_open_place(w,
-                       has_presets  ? PLACE_PRESETS
-                       : has_folder ? PLACE_FOLDER
-                                    : PLACE_TOP,
-                       has_folder ? model->folders[0] : "");
+    browser_open(w,
+                 has_presets  ? LIST_PRESETS
+                 : has_folder ? LIST_FOLDER
+                              : LIST_TOP,
+                 has_folder ? model->folders[0] : "");
     return w;
 }
 

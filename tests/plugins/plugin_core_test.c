@@ -87,7 +87,7 @@ static void check_sides(const struct stage *s, const char *playing, const char *
     const char *want[] = {a, b};
     char path[CORE_PATH_BYTES], now[CORE_STATUS_BYTES];
     for (int side = 0; side < N_SIDES; side++) {
-        core_get_side(s->core, side, path);
+        core_get_side_mask(s->core, side, path);
         check(strcmp(path, want[side]) == 0, "side %c has %s, not %s", "AB"[side], path, want[side]);
     }
     core_get_status(s->core, path, now);
@@ -367,10 +367,14 @@ static void a_file_that_cannot_be_loaded_changes_no_side(const char *backend)
     struct stage s = stage_open(CORE_HOST_WORKER, x, y);
     core_set(s.core, A_B, SIDE_B);
     work(&s);
-    choose(&s, SIDE_B, "/nonexistent/mask.wav");
-    work(&s);
-    check_sides(&s, y, x, y, "/nonexistent/mask.wav");
-    check_heard(&s, y);
+    char why[CORE_STATUS_BYTES];
+    for (int side = 0; side < N_SIDES; side++) { /* the side that plays is B */
+        uint64_t number = core_request_mask(s.core, side, "/nonexistent/mask.wav", strlen("/nonexistent/mask.wav"));
+        work(&s);
+        check_sides(&s, y, x, y, "/nonexistent/mask.wav");
+        check(core_answer(s.core, number, why) == CORE_FAILED && why[0], "side %d has no answer", side);
+        check_heard(&s, y);
+    }
     stage_close(&s);
 }
 
@@ -510,6 +514,92 @@ static void trim_cuts_both_masks(const char *backend)
     stage_close(&s);
 }
 
+/* A response that is cut off whole must not become a tap at its delay. */
+static void trim_cuts_off_whole_responses(const char *backend)
+{
+    const char *x = mask_file("x.wav", 1, 1000, RATE, 5);
+    const char *faint = text_file("faint.conf", "/convolver/new 2 2 256 30000\n/impulse/read 1 1 1 0 0 0 1 x.wav\n"
+                                                "/impulse/read 1 2 0.0001 20000 0 0 1 x.wav\n");
+    struct stage s = stage_open(CORE_HOST_WORKER, faint, "");
+    work(&s);
+    check(core_tail(s.core) == 21000, "%s: a tail of %u frames", x, core_tail(s.core));
+    core_set(s.core, TRIM, 40);
+    work(&s);
+    check(core_tail(s.core) <= 1000, "a tail of %u frames", core_tail(s.core));
+    int from = s.n + 2 * FADE_FRAMES;
+    play(&s, 22000);
+    for (int i = from; i < s.n; i++) check(s.out[1][i] == 0, "frame %d has the response that is cut off", i);
+    stage_close(&s);
+}
+
+static void a_reset_forgets_the_predelay(const char *backend)
+{
+    struct stage s = stage_open(CORE_HOST_WORKER, text_file("one.txt", "1\n"), "");
+    core_set(s.core, PREDELAY, 100);
+    work(&s);
+    play(&s, RATE);
+    core_reset(s.core);
+    int from = s.n, begin = from + RATE / 10;
+    play(&s, RATE / 5);
+    for (int i = from; i < s.n; i++) {
+        float want = i < begin ? 0 : s.in[0][i - RATE / 10];
+        check(fabsf(s.out[0][i] - want) < 1e-5f, "frame %d: %g, want %g", i - from, (double)s.out[0][i], (double)want);
+    }
+    stage_close(&s);
+}
+
+static void a_status_lasts_until_a_control_is_set(const char *backend)
+{
+    const char *x = mask_file("x.wav", 2, 3000, RATE, 1);
+    struct stage s = stage_open(CORE_HOST_WORKER, x, "");
+    work(&s);
+    check(remove(x) == 0, "%s", x);
+    core_set(s.core, TRIM, 30);
+    work(&s);
+    work(&s);
+    check_sides(&s, x, x, "", x); /* it cannot be read */
+    core_set(s.core, TRIM, NO_TRIM_DB);
+    work(&s);
+    check_sides(&s, x, x, "", "ok");
+    check_heard(&s, x = mask_file("x.wav", 2, 3000, RATE, 1));
+    stage_close(&s);
+}
+
+/* The file may be gone, and a Trim that needs it is refused: the mask must still play on after the GPU. */
+static void a_lost_gpu_is_replaced_and_reported(const char *backend)
+{
+    for (int trims = 0; trims < 3; trims++) {
+        char fault[64], moved[4096];
+        const char *x = mask_file("x.wav", 2, 3000, RATE, 1), *flag = text_file("flag", "");
+        struct core_meters meters;
+        snprintf(fault, sizeof fault, "fail %s", flag);
+        snprintf(moved, sizeof moved, "%s.moved", x);
+        check(remove(flag) == 0 && setenv("HC_FAULT", fault, 1) == 0, "%s", fault);
+        struct stage s = stage_open(CORE_HOST_WORKER, x, "");
+        core_set(s.core, BACKEND, BACKEND_GPU);
+        work(&s);
+        check_sides(&s, x, x, "", "ok");
+        check(rename(x, moved) == 0, "%s", moved);
+        if (trims == 1) core_set(s.core, TRIM, 30);
+        if (trims == 1) work(&s);
+        text_file("flag", "");
+        if (trims == 2) core_set(s.core, TRIM, 30); /* in the call of core_work that replaces the GPU */
+        bool is_news = false;
+        for (int i = 0; i < 60; i++) {
+            play(&s, BLOCK);
+            if (core_has_work(s.core) && core_work(s.core)) is_news = true;
+        }
+        unsetenv("HC_FAULT");
+        check(is_news, "the host gets no report of a lost GPU");
+        core_get_meters(s.core, &meters);
+        check(strncmp(meters.engine, "cpu", 3) == 0, "%s plays", meters.engine);
+        check_sides(&s, x, x, "", trims == 2 ? x : "cuda:0");
+        check(rename(moved, x) == 0, "%s", x);
+        check_heard(&s, x);
+        stage_close(&s);
+    }
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -529,6 +619,10 @@ int main(void)
         TEST(without_a_worker_the_side_is_that_of_activate, false),
         TEST(two_masks_are_equally_loud, false),
         TEST(trim_cuts_both_masks, false),
+        TEST(trim_cuts_off_whole_responses, false),
+        TEST(a_reset_forgets_the_predelay, false),
+        TEST(a_status_lasts_until_a_control_is_set, false),
+        TEST(a_lost_gpu_is_replaced_and_reported, false),
     };
     return check_main("plugin_core", tests, sizeof tests / sizeof *tests);
 }

@@ -488,6 +488,39 @@ static void windows_of_two_threads_leave_each_other_their_handlers(const char *b
     check(XSetErrorHandler(before) == host_error, "the host's handler is gone");
 }
 
+/* Another plugin with a window, whose guard begins inside of one of this window, and ends behind it. */
+static XErrorHandler restored;
+static XIOErrorHandler restored_loss;
+
+static void guard_meanwhile(void *data, struct window_state *state)
+{
+    if (!restored) restored = XSetErrorHandler(host_error), restored_loss = XSetIOErrorHandler(NULL);
+}
+
+static void handlers_that_another_plugin_restores_do_not_call_themselves(const char *backend)
+{
+    struct window_model of = model;
+    Display *other = XOpenDisplay(NULL);
+    XErrorHandler before = XSetErrorHandler(host_error);
+    XIOErrorHandler before_loss = XSetIOErrorHandler(NULL);
+    of.state = guard_meanwhile;
+    restored = NULL;
+    struct host h = host_open(&of, 1);
+    check(restored && restored != host_error, "the window has no guard");
+    XSetErrorHandler(restored), XSetIOErrorHandler(restored_loss);
+    settle(&h);
+    check(XSetErrorHandler(restored) == host_error, "the window's handler is its own other one");
+    XIOErrorHandler loss = XSetIOErrorHandler(restored_loss);
+    check(loss != restored_loss, "the window's handler of a loss is its own other one");
+    n_host_errors = 0;
+    XMapWindow(other, 0x7fffffff);
+    XSync(other, False);
+    check(n_host_errors == 1, "the host gets %d errors of 1", n_host_errors);
+    host_close(&h);
+    XSetErrorHandler(before), XSetIOErrorHandler(before_loss);
+    XCloseDisplay(other);
+}
+
 static void a_parent_that_does_not_exist_is_an_error(const char *backend)
 {
     char why[300] = "";
@@ -985,6 +1018,19 @@ static void a_and_b_are_chosen_by_mouse_and_key(const char *backend)
     host_close(&h);
 }
 
+static void an_empty_side_shows_the_mask_of_the_other(const char *backend)
+{
+    struct host h = host_open(&model, 1);
+    (void)snprintf(fake.state.mask[0], WINDOW_PATH, "%s/Hall.wav", folder);
+    fake.state.mask[1][0] = '\0';
+    click_part(&h, PART_SIDE_B);
+    until(&h, fake.state.side == 1 && h.w->state.side == 1, "a click on B does nothing");
+    settle(&h);
+    check(strcmp(h.w->wanted, fake.state.mask[0]) == 0, "the picture shows \"%s\"", h.w->wanted);
+    check(!browser_can_load(h.w), "the response that plays can be loaded");
+    host_close(&h);
+}
+
 /* ---- responses --------------------------------------------------------------------------------------------------- */
 
 static void a_response_is_chosen_seen_and_loaded_by_mouse(const char *backend)
@@ -1005,7 +1051,7 @@ static void a_response_is_chosen_seen_and_loaded_by_mouse(const char *backend)
     click_row(&h, "Plate.wav", 2);
     (void)snprintf(path, sizeof path, "%s/More/Plate.wav", folder);
     until(&h, fake.n_loaded == 2 && strcmp(fake.loaded, path) == 0, "a double click loads %s", fake.loaded);
-    click_part(&h, PART_PLACE);
+    click_part(&h, PART_FOLDER);
     until(&h, row_of(&h, "Hall.wav") >= 0, "the folder above is not listed");
     host_close(&h);
 }
@@ -1028,7 +1074,7 @@ static void a_response_is_chosen_by_keys(const char *backend)
     key(&h, XK_BackSpace, false);
     until(&h, row_of(&h, "Hall.wav") > 0, "Backspace does not leave the folder");
     key(&h, XK_BackSpace, false);
-    until(&h, h.w->place == PLACE_TOP, "Backspace does not leave the root");
+    until(&h, h.w->list_view == LIST_TOP, "Backspace does not leave the root");
     key(&h, XK_Escape, false);
     until(&h, h.w->selected == -1 && strcmp(h.w->wanted, fake.loaded) == 0, "Escape does not show the mask");
     host_close(&h);
@@ -1091,7 +1137,7 @@ static void a_preset_is_chosen_by_a_double_click(const char *backend)
     struct host h = host_open(&with, 1);
     click_row(&h, "Small room", 2);
     until(&h, fake.preset == 1, "preset %d", fake.preset);
-    click_part(&h, PART_PLACE);
+    click_part(&h, PART_FOLDER);
     click_elsewhere(&h);
     click_row(&h, folder, 2);
     until(&h, row_of(&h, "Hall.wav") >= 0, "the folder is not listed");
@@ -1114,7 +1160,7 @@ static void what_plays_can_be_loaded_again_where_that_changes_something(const ch
     settle(&h);
     click_part(&h, PART_LOAD);
     until(&h, fake.preset == 1, "Load loads no preset with the response that plays");
-    browser_open_place(h.w, PLACE_FOLDER, folder);
+    browser_open(h.w, LIST_FOLDER, folder);
     until(&h, row_of(&h, "Hall.wav") >= 0, "the folder is not listed");
     click_elsewhere(&h);
     click_row(&h, "Hall.wav", 1);
@@ -1318,6 +1364,7 @@ int main(void)
         TEST(the_parent_may_be_destroyed_first, 0),
         TEST(errors_of_the_host_reach_the_host, 0),
         TEST(windows_of_two_threads_leave_each_other_their_handlers, 0),
+        TEST(handlers_that_another_plugin_restores_do_not_call_themselves, 0),
         TEST(a_parent_that_does_not_exist_is_an_error, 0),
         TEST(without_a_display_it_is_an_error, 0),
         TEST(the_end_of_the_x_server_ends_the_window_only, 0),
@@ -1337,6 +1384,7 @@ int main(void)
         TEST(tab_goes_round_both_ways, 0),
         TEST(the_source_follows_mouse_wheel_and_keys, 0),
         TEST(a_and_b_are_chosen_by_mouse_and_key, 0),
+        TEST(an_empty_side_shows_the_mask_of_the_other, 0),
         TEST(a_response_is_chosen_seen_and_loaded_by_mouse, 0),
         TEST(a_response_is_chosen_by_keys, 0),
         TEST(a_file_that_is_not_a_response_says_why, 0),

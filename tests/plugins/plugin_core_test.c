@@ -583,7 +583,7 @@ static void a_lost_gpu_is_replaced_and_reported(const char *backend)
         if (trims == 1) core_set(s.core, TRIM, 30);
         if (trims == 1) work(&s);
         text_file("flag", "");
-        if (trims == 2) core_set(s.core, TRIM, 30); /* in the call of core_work that replaces the GPU */
+        if (trims == 2) core_set(s.core, TRIM, 30); /* mostly in the call of core_work that replaces the GPU */
         bool is_news = false;
         for (int i = 0; i < 60; i++) {
             play(&s, BLOCK);
@@ -593,7 +593,7 @@ static void a_lost_gpu_is_replaced_and_reported(const char *backend)
         check(is_news, "the host gets no report of a lost GPU");
         core_get_meters(s.core, &meters);
         check(strncmp(meters.engine, "cpu", 3) == 0, "%s plays", meters.engine);
-        check_sides(&s, x, x, "", trims == 2 ? x : "cuda:0");
+        check_sides(&s, x, x, "", trims == 2 ? "" : "cuda:0"); /* 2: the GPU or the file, whichever is last */
         check(rename(moved, x) == 0, "%s", x);
         check_heard(&s, x);
         stage_close(&s);

@@ -1,12 +1,12 @@
 /* bench_plugins - measures what the same mask costs in our LV2, CLAP and VST3 plugins, live.
  *
- *   BUILD=build bench_plugins MASK SECONDS INSTANCES,BLOCK...
+ *   BUILD=build bench_plugins MASK SECONDS INSTANCES,BLOCK...      BACKEND: the number of the control's value (1: CPU)
  *
- * All instances of all standards are in one process. They play stereo, with the CPU, by the clock: one standard at a
- * time, for a tenth of SECONDS, then the next; so a change of the processor's clock rate meets all alike. A round is
- * one block of every instance of a standard, one after the other. An impulse before shows that the first instance of
- * each standard plays the mask: their outputs must be the same. Prints the time of a round with its share of the
- * period, the rounds that lasted longer, and p50 and mean beside those of LV2.
+ * All instances of all standards are in one process. They play stereo, with the CPU or BACKEND, by the clock: one
+ * standard at a time, for a tenth of SECONDS, then the next; so a change of the processor's clock rate meets all alike.
+ * A round is one block of every instance of a standard, one after the other. An impulse before shows that the first
+ * instance of each standard plays the mask: their outputs must be the same. Prints the time of a round with its share
+ * of the period, the rounds that lasted longer, and p50 and mean beside those of LV2.
  */
 #include "clap_host.h"
 #include "lv2_host.h"
@@ -24,16 +24,16 @@ static const char *const names[] = {"LV2", "CLAP", "VST3"};
 
 static void *instances[N_STANDARDS][MAX_INSTANCES];
 static float *in[CHANNELS], *out[CHANNELS];
-static int n_instances, block;
+static int n_instances, block, backend = BACKEND_CPU;
 
 static void *open_one(enum standard standard, const char *mask)
 {
     char state[5000];
     int length = snprintf(state, sizeof state, "haloconv plugin 1\nvariant stereo\nmask %s\nwet 0\nbackend %d\nend\n",
-                          mask, BACKEND_CPU);
+                          mask, backend);
     if (standard == LV2_PLUGIN) {
         struct lv2_host *h = lv2_host_open("stereo", RATE, block, block, WORKER_THREAD);
-        *lv2_host_control(h, BACKEND) = BACKEND_CPU;
+        *lv2_host_control(h, BACKEND) = (float)backend;
         lv2_host_activate(h);
         lv2_host_send_mask(h, mask, 0);
         return h;
@@ -163,6 +163,7 @@ static void measure(const char *mask, double seconds)
 int main(int argc, char **argv)
 {
     char mask[4096];
+    if (getenv("BACKEND")) backend = atoi(getenv("BACKEND"));
     if (argc < 4 || !realpath(argv[1], mask) || !(atof(argv[2]) > 0)) {
         fprintf(stderr, "bench_plugins: needs MASK SECONDS INSTANCES,BLOCK...\n");
         return 2;

@@ -1,5 +1,6 @@
 #include "closing.h"
 
+#include "dsp/base/await.h"
 #include "dsp/base/fork_safety.h"
 
 #include <errno.h>
@@ -9,11 +10,14 @@
 #include <string.h>
 #include <time.h>
 
+enum { PATIENCE_US = 1000000 };
+
 struct closing {
     void (*close)(hc_engine *engine);
     hc_engine *engine;
     const char *name;
     int device;
+    int64_t start_us;
     pthread_t thread;
     sem_t done;
     struct closing *next;
@@ -49,7 +53,7 @@ bool closing_run(void (*close)(hc_engine *engine), hc_engine *engine, const char
     const struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
     struct closing *c = calloc(1, sizeof *c);
     if (!c) return close(engine), true;
-    *c = (struct closing){.close = close, .engine = engine, .name = name, .device = device};
+    *c = (struct closing){.close = close, .engine = engine, .name = name, .device = device, .start_us = now_us()};
     sem_init(&c->done, 0, 0);
     pthread_attr_t normal; /* the thread may wait for long, and the caller may have real-time priority */
     pthread_attr_init(&normal);
@@ -66,9 +70,11 @@ bool closing_run(void (*close)(hc_engine *engine), hc_engine *engine, const char
     return false;
 }
 
-int closing_check(const char *name, int device, struct reason *why)
+/* Returns the time until which another engine waits for the late ones of a device; 0: none is late. Frees those that have
+ * been closed. */
+static int64_t late_until(const char *name, int device)
 {
-    int error = HC_OK;
+    int64_t until = 0;
     late_lock();
     for (struct closing **at = &late; *at;) {
         struct closing *c = *at;
@@ -78,11 +84,22 @@ int closing_check(const char *name, int device, struct reason *why)
             closing_free(c);
             continue;
         }
-        if (strcmp(c->name, name) == 0 && c->device == device)
-            error = fail(HC_EDEVICE, why, "%s:%d does not answer: an engine that was closed still waits for it; use "
-                         "the CPU", name, device);
+        if (strcmp(c->name, name) == 0 && c->device == device && c->start_us + PATIENCE_US > until)
+            until = c->start_us + PATIENCE_US;
         at = &c->next;
     }
     global_unlock(LOCK_CLOSING);
-    return error;
+    return until;
+}
+
+int closing_check(const char *name, int device, struct reason *why)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    for (int64_t until; (until = late_until(name, device)) != 0; nanosleep(&pause, NULL))
+        if (now_us() >= until)
+            return fail(HC_EDEVICE, why,
+                        "%s:%d does not answer: an engine that was closed still waits for it; use "
+                        "the CPU",
+                        name, device);
+    return HC_OK;
 }

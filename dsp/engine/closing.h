@@ -14,7 +14,8 @@
  * (await.h). name and device: of the backend that has the device; name is static. [setup] */
 bool closing_run(void (*close)(hc_engine *engine), hc_engine *engine, const char *name, int device, int64_t until_us);
 
-/* HC_EDEVICE: an engine on this device is still being closed after its time. [setup] */
+/* HC_EDEVICE: an engine on this device is being closed after its time, and has been for a second. Waits for it until
+ * then. [setup] */
 int closing_check(const char *name, int device, struct reason *why);
 
 #endif

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { RATE = 48000, MOST = 512 };
+enum { RATE = 48000, MAX_INSTANCES = 512 };
 
 static double worked_s(void)
 {
@@ -31,7 +31,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static struct lv2_host *hosts[MOST];
+static struct lv2_host *hosts[MAX_INSTANCES];
 static float *in[2], *out[2];
 
 static void round_of(int n, int block)
@@ -57,7 +57,8 @@ static void measure(const char *backend)
     const char *words = getenv("LV2_INSTANCES"), *mask = getenv("LV2_MASK"), *variant = getenv("LV2_VARIANT");
     int n = 50, block = 64, seconds = 10;
     if (words)
-        check(sscanf(words, "%d,%d,%d", &n, &block, &seconds) == 3 && n <= MOST, "LV2_INSTANCES=N,BLOCK,SECONDS");
+        check(sscanf(words, "%d,%d,%d", &n, &block, &seconds) == 3 && n <= MAX_INSTANCES,
+              "LV2_INSTANCES=N,BLOCK,SECONDS");
     struct random r = random_seeded(1);
     for (int ch = 0; ch < 2; ch++) {
         in[ch] = noise(&r, block);

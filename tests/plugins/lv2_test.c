@@ -350,7 +350,7 @@ static void bypass_is_the_input(const char *backend)
 static void silence_is_silence_whatever_comes_in(const char *backend)
 {
     struct instance t = instance_open("stereo", RATE, 4000, 64, WORKER_AT_ONCE, backend);
-    *lv2_host_control(t.host, WET) = NAN; /* counts as the least */
+    *lv2_host_control(t.host, WET) = NAN; /* counts as the min. */
     for (int i = 0; i < t.cap; i++) t.in[0][i] = i % 3 ? INFINITY : NAN;
     instance_run_random(&t, 4000, 300, 9);
     for (int i = 0; i < t.n; i++) check(t.out[0][i] == 0, "frame %d: %g", i, (double)t.out[0][i]);

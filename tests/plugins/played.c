@@ -125,3 +125,14 @@ void check_played(const struct played *t, const char *path, struct mix mix, int 
     }
     responses_drop(r);
 }
+
+void check_scan(int files, clock_t start)
+{
+    double ms = 1e3 * (double)(clock() - start) / CLOCKS_PER_SEC;
+    check(SANITIZED || ms < 50, "a scan takes %.1f ms", ms);
+    check(count_own("fd") == files, "a scan leaves files open");
+    FILE *maps = fopen("/proc/self/maps", "r");
+    check(maps, "/proc/self/maps");
+    for (char line[4200]; fgets(line, sizeof line, maps);) check(!strstr(line, "cuda"), "a scan opens a GPU: %s", line);
+    fclose(maps);
+}

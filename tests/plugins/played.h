@@ -6,6 +6,8 @@
 #include "check.h"
 #include "plugins/core/controls.h"
 
+#include <time.h>
+
 struct played {              /* the whole input and output of an instance                                        */
     const struct variant *variant;
     int rate, n;             /* n frames were played                                                             */
@@ -28,5 +30,9 @@ void play_random_blocks(void (*play)(void *data, int n), void *data, int frames,
 /* Writes a mask of decaying noise, or a text, in a folder of ours. The path is valid until the fourth call after it. */
 const char *mask_file(const char *name, int n_channels, int n_frames, int rate, uint64_t seed);
 const char *text_file(const char *name, const char *text);
+
+/* Checks what a scan of the plugins took and left: under 50 ms of processor time, no file open, no GPU.
+ * files: count_own("fd") before; start: clock() before. */
+void check_scan(int files, clock_t start);
 
 #endif

@@ -413,10 +413,10 @@ static void sizes_are_those_of_the_window(const char *backend)
     struct v3_view_rect size = {5, 5, 15, 15}, none = {.right = 500};
     check((*h->view)->can_resize(h->view) == V3_TRUE && (*h->view)->check_size_constraint(h->view, &size) == V3_TRUE,
           "no size");
-    check(size.left == 5 && size.top == 5 && size.right > 305 && size.bottom > 205, "the least size is %d to %d",
+    check(size.left == 5 && size.top == 5 && size.right > 305 && size.bottom > 205, "the min. size is %d to %d",
           size.right, size.bottom);
     struct v3_view_rect same = size;
-    check((*h->view)->check_size_constraint(h->view, &same) == V3_TRUE && same.right == size.right, "the least size");
+    check((*h->view)->check_size_constraint(h->view, &same) == V3_TRUE && same.right == size.right, "the min. size");
     size.right += 7;
     check((*h->view)->on_size(h->view, &size) == V3_OK, "on_size");
     check((*h->view)->on_size(h->view, &none) != V3_OK && (*h->view)->on_size(h->view, NULL) != V3_OK,

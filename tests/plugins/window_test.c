@@ -654,15 +654,15 @@ static void resized_and_scaled_all_parts_are_visible(const char *backend)
 static void scales_are_limited(const char *backend)
 {
     static const double scales[] = {0.01, 1e9, INFINITY, 5e-324};
-    int width, height, least, most;
-    window_default_size(&model, 0.5, &least, &height);
-    window_default_size(&model, 8, &most, &height);
+    int width, height, min_width, max_width;
+    window_default_size(&model, 0.5, &min_width, &height);
+    window_default_size(&model, 8, &max_width, &height);
     struct host h = host_open(&model, 1);
     for (size_t i = 0; i < sizeof scales / sizeof *scales; i++) {
         window_set_scale(h.w, scales[i]);
         settle(&h);
         window_default_size(&model, scales[i], &width, &height);
-        check(width == (scales[i] < 1 ? least : most), "at %g: %d pixels", scales[i], width);
+        check(width == (scales[i] < 1 ? min_width : max_width), "at %g: %d pixels", scales[i], width);
     }
     host_close(&h);
     h = host_open(&model, 0.001);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PATIENCE_US = 1000000 };
+enum { PATIENCE_US = 1000000 }; /* from the start of a close */
 
 struct closing {
     void (*close)(hc_engine *engine);
@@ -24,7 +24,7 @@ struct closing {
 };
 
 /* Under LOCK_CLOSING. */
-static struct closing *late; /* whose time has passed */
+static struct closing *late; /* closes that outlived their bound */
 static unsigned late_forks;  /* fork_count() of the process whose threads these are */
 
 static void late_lock(void)
@@ -70,8 +70,8 @@ bool closing_run(void (*close)(hc_engine *engine), hc_engine *engine, const char
     return false;
 }
 
-/* Returns the time until which another engine waits for the late ones of a device; 0: none is late. Frees those that have
- * been closed. */
+/* Returns the time until which another engine waits for the late closes of a device; 0: there are none. Frees those
+ * that have ended. */
 static int64_t late_until(const char *name, int device)
 {
     int64_t until = 0;
@@ -84,7 +84,7 @@ static int64_t late_until(const char *name, int device)
             closing_free(c);
             continue;
         }
-        if (strcmp(c->name, name) == 0 && c->device == device && c->start_us + PATIENCE_US > until)
+        if (strcmp(c->name, name) == 0 && c->device == device && (!until || c->start_us + PATIENCE_US < until))
             until = c->start_us + PATIENCE_US;
         at = &c->next;
     }

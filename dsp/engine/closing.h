@@ -10,12 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Calls close(engine) in a thread, or on the caller's if there is no thread. false: it has not returned before until_us
- * (await.h). name and device: of the backend that has the device; name is static. [setup] */
+/* Calls close(engine) in a new thread; if none can be created, in the caller's, without a bound. Returns false if close
+ * was still running at until_us (await.h). name and device: of the backend that has the device; name is static.
+ * [setup] */
 bool closing_run(void (*close)(hc_engine *engine), hc_engine *engine, const char *name, int device, int64_t until_us);
 
-/* HC_EDEVICE: an engine on this device is being closed after its time, and has been for a second. Waits for it until
- * then. [setup] */
+/* Waits for late closes on this device until a second after the first of them began; HC_EDEVICE: one still runs then.
+ * [setup] */
 int closing_check(const char *name, int device, struct reason *why);
 
 #endif

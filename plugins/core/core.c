@@ -84,7 +84,7 @@ struct core {
     bool has_failed;                /* the status is that of a failure after the mask was loaded */
     uint64_t loaded;                /* number of the request whose mask was loaded last */
     uint64_t last_answer;           /* `answered` after this core_work */
-    char kept[N_SIDES][CORE_PATH_BYTES]; /* the masks that are compared; "": none */
+    char kept[N_SIDES][CORE_PATH_BYTES]; /* masks last passed to keep and compare; "": none */
 
     pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
     char masks[N_SIDES][CORE_PATH_BYTES]; /* of the session */
@@ -342,7 +342,7 @@ bool core_work(struct core *c)
     char why[CORE_STATUS_BYTES] = "";
     pthread_mutex_lock(&c->working);
     atomic_store(&c->is_working, true);
-    /* Apart from a mask that was chosen: if its file cannot be loaded, the switch remains. */
+    /* A step of its own: the switch stands even if the chosen file cannot be loaded. */
     bool is_news = switch_side(c) && work_once(c, "", true);
     if (atomic_exchange(&c->is_requested, false)) is_news = true;
     read_requests(c, &chosen, &other);

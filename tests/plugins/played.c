@@ -129,7 +129,7 @@ void check_played(const struct played *t, const char *path, struct mix mix, int 
 void check_scan(int files, clock_t start)
 {
     double ms = 1e3 * (double)(clock() - start) / CLOCKS_PER_SEC;
-    check(SANITIZED || ms < 50, "a scan takes %.1f ms", ms);
+    check(SANITIZED || ms < 50, "a scan takes %.1f ms of processor time", ms);
     check(count_own("fd") == files, "a scan leaves files open");
     FILE *maps = fopen("/proc/self/maps", "r");
     check(maps, "/proc/self/maps");

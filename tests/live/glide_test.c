@@ -185,7 +185,8 @@ static void a_tracker_is_followed_without_a_staircase(const char *backend)
                                        {64, 100, 1, 0, true, false},   {64, 150, 1, 0, false, false},
                                        {256, 100, 1, 0, false, false}, {64, 100, 1, 25, false, false},
                                        {64, 30, 0, 0, false, true}};
-    for (size_t i = 0; i < sizeof trackers / sizeof *trackers; i++) {
+    const int n = sizeof trackers / sizeof *trackers, step = SANITIZED ? n - 1 : 1; /* the first and the last */
+    for (int i = 0; i < n; i += step) {
         const struct tracker *t = &trackers[i];
         double db = turn_db(t);
         check(db < -60, "blocks of %d, %g messages a second, jitter %g ms, --glide %g: lines of %.1f dB", t->block,

@@ -77,13 +77,13 @@ struct core {
     atomic_bool is_left; /* by the loader, or by core_free: the second of them frees the core */
     bool has_loader;
     pthread_mutex_t calls; /* recursive; held while the loader calls the host */
-    bool is_abandoned;     /* under `calls`: the host is not called any more */
+    bool host_is_gone;     /* under `calls`: the host is not called any more */
 
     pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
     char report[CORE_STATUS_BYTES]; /* the last warning or error since the status was written */
     bool has_failed;                /* the status is that of a failure after the mask was loaded */
     uint64_t loaded;                /* number of the request whose mask was loaded last */
-    uint64_t last_answer;           /* `answered` after this core_work */
+    uint64_t last_answered;         /* `answered` after this core_work */
     char kept[N_SIDES][CORE_PATH_BYTES]; /* masks last passed to keep and compare; "": none */
 
     pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
@@ -185,7 +185,7 @@ const struct variant *core_variant(const struct core *c)
 static void log_line(struct core *c, int level, const char *text)
 {
     pthread_mutex_lock(&c->calls);
-    if (!c->is_abandoned) c->host.log(c->host.data, level, text);
+    if (!c->host_is_gone) c->host.log(c->host.data, level, text);
     pthread_mutex_unlock(&c->calls);
 }
 
@@ -204,7 +204,7 @@ static void keep_answer(struct core *c, uint64_t number, int error, const char *
     to->error = error;
     snprintf(to->why, sizeof to->why, "%s", why);
     pthread_mutex_unlock(&c->lock);
-    if (number > c->last_answer) c->last_answer = number;
+    if (number > c->last_answered) c->last_answered = number;
 }
 
 /* hc_live_work calls it. */
@@ -239,10 +239,11 @@ static void keep_both(struct core *c)
     pthread_mutex_unlock(&c->lock);
     if (!masks[SIDE_B][0] || strcmp(masks[SIDE_A], masks[SIDE_B]) == 0) masks[SIDE_A][0] = masks[SIDE_B][0] = '\0';
     if (strcmp(masks[SIDE_A], c->kept[SIDE_A]) == 0 && strcmp(masks[SIDE_B], c->kept[SIDE_B]) == 0) return;
-    bool are_two = masks[SIDE_A][0];
-    const char *a = are_two ? masks[SIDE_A] : NULL, *b = are_two ? masks[SIDE_B] : NULL;
-    hc_live_keep(c->live, (const char *const[]){a, b}, are_two ? N_SIDES : 0);
-    hc_live_compare(c->live, a, b);
+    bool differ = masks[SIDE_A][0];
+    const char *a = differ ? masks[SIDE_A] : NULL, *b = differ ? masks[SIDE_B] : NULL;
+    if (hc_live_keep(c->live, (const char *const[]){a, b}, differ ? N_SIDES : 0) != HC_OK ||
+        hc_live_compare(c->live, a, b) != HC_OK)
+        report(c, HC_LIVE_ERROR, "A and B are not both kept ready: a switch takes longer, and their loudness differs");
     memcpy(c->kept, masks, sizeof c->kept);
 }
 
@@ -349,11 +350,11 @@ bool core_work(struct core *c)
     int other_error = other.path[0] ? store_other(c, &other, why, sizeof why) : HC_OK;
     if (work_once(c, chosen.path, false)) is_news = true;
     if (other.path[0]) keep_answer(c, other.number, other_error, why); /* after that of an earlier request */
-    atomic_store(&c->answered, c->last_answer); /* the session has the masks */
+    atomic_store(&c->answered, c->last_answered); /* the session has the masks */
     atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
     pthread_mutex_lock(&c->calls);
-    if (is_news && c->host.changed && !c->is_abandoned) c->host.changed(c->host.data);
+    if (is_news && c->host.changed && !c->host_is_gone) c->host.changed(c->host.data);
     pthread_mutex_unlock(&c->calls);
     return is_news;
 }
@@ -442,7 +443,7 @@ static bool stop_loader(struct core *c)
     bool has_ended = sem_clockwait(&c->ended, CLOCK_MONOTONIC, &until) == 0;
     if (!has_ended) {
         pthread_mutex_lock(&c->calls);
-        c->is_abandoned = true;
+        c->host_is_gone = true;
         pthread_mutex_unlock(&c->calls);
         if (dladdr((void *)(uintptr_t)stop_loader, &here))
             dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);

@@ -156,7 +156,7 @@ static __device__ __forceinline__ void two_rows_finish(const float2 *r, float4 *
         return;
     }
     t = again(t);
-    kept += (size_t)blockIdx.x * S::N + t; /* each thread uses its own positions */
+    kept += t; /* each thread uses its own positions */
     if (row > 0) {
         two_rows_store_pairs<S, REAL>(r, kept, two_rows_factors<S>(shared, 0), f, data, type, frames, output.scale, t);
         return;
@@ -220,12 +220,13 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         t = again(t);
         S::inverse(s, f, t, r);
-        two_rows_finish<S, REAL, !HAS_16_BITS>(r, shared, row, p.kept, p.y, HAS_16_BITS ? p.out.rows.type : HC_FLOAT32,
-                                               position.out, p.output, t);
+        two_rows_finish<S, REAL, !HAS_16_BITS>(r, shared, row, p.kept + (size_t)blockIdx.x * S::N, p.y,
+                                               HAS_16_BITS ? p.out.rows.type : HC_FLOAT32, position.out, p.output, t);
     }
 }
 
-/* A block computes the gradient of a filter: for each row, the sum over the windows, then the inverse. */
+/* A block computes the gradient of a filter and, with spectra, that of x: row 0 of some windows, then row 1 of the same
+ * windows, until the sum over all windows is complete. */
 template <int LOG_N, bool REAL, bool HAS_16_BITS>
 static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BLOCKS)
     gradient_two_rows_kernel(long_gradient_two_rows p)
@@ -233,61 +234,98 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     using S = two_rows_size<LOG_N>;
     extern __shared__ float4 shared[];
     float2 *s = reinterpret_cast<float2 *>(two_rows_factors<S>(shared, 2));
+    const bool is_both = p.spectra;
     next_may_begin();
     two_rows_factors_make<S>(shared);
     previous_wait();
-    for (int step = 0;; step++) {
-        const int i = (int)(blockIdx.x + (unsigned)(step / 2) * gridDim.x), row = step % 2;
-        if (i >= p.filters.n) return;
+    for (int step = 0, i = (int)blockIdx.x; i < p.filters.n;) {
+        const int row = step % 2, begin = step / 2 * p.of_step;
+        const int end = p.windows - begin > p.of_step ? begin + p.of_step : p.windows;
         const typename S::factors *f = two_rows_factors<S>(shared, row);
         const float turn = two_rows_turn(row);
         float2 r[S::E];
-        bool is_first = true;
+        bool is_first = begin == 0;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = make_float2(0.0f, 0.0f);
-        for (int k = 0; k < p.windows; k++) {
+        /* Round p.windows, the last one, is that of the sum. The inverse is long, too: its code exists once. */
+        for (int k = begin; k < end + (end == p.windows); k++) {
+            const bool is_sum = k == p.windows;
+            const int unit = i * p.windows + k;
             int t = again((int)threadIdx.x);
-            const window_position x = two_rows_window(p.x, i * p.windows + k, 4 * S::N);
-            if (x.first >= x.last) continue;
-            float2 *spectrum;
-            /* The transform is long, so its code exists once for x and gy. */
-#pragma unroll 1
-            for (int is_gy = 0; is_gy < 2; is_gy++) {
-                two_rows_load<S, REAL>(r,
-                                       is_gy
-                                           ? window_at<HAS_16_BITS>(p.gy_data, p.gy.rows,
-                                                                    two_rows_window(p.gy, i * p.windows + k, 4 * S::N))
-                                           : window_at<HAS_16_BITS>(p.x_data, p.x.rows, x),
-                                       turn, t);
-                S::team_sync();
-                S::template forward<false>(s, f, t, r);
-                t = again(t);
-                spectrum = p.stash + (size_t)blockIdx.x * 2 * S::N + t; /* each thread uses its own positions */
-                if (is_gy) break;
-#pragma unroll
-                for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
-            }
-#pragma unroll
-            for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], conj(spectrum[m * S::T]));
-            float2 *sum = spectrum + S::N;
-            if (!is_first) {
-#pragma unroll
-                for (int m = 0; m < S::E; m++) {
-                    const float2 before = sum[m * S::T];
-                    r[m] = make_float2(before.x + r[m].x, before.y + r[m].y);
+            /* Each thread uses its own positions. */
+            float2 *spectrum = p.stash + (size_t)blockIdx.x * (size_t)p.n_stash * S::N + t;
+            float2 *sum = spectrum + (p.n_stash > 2 && row ? 2 : 1) * S::N;
+            if (!is_sum) {
+                const window_position x = two_rows_window(p.x, unit, 4 * S::N);
+                if (x.first >= x.last) {
+                    if (!is_both || row > 0) continue;
+                    const written_frames out =
+                        written_frames_of(p.gx, p.output, position_of_unit(p.gx, (unsigned)unit));
+                    for (int n = out.first + t; n < out.last; n += S::T)
+                        element_put(p.gx_data, out.at + n, p.gx.rows.type, 0.0f);
+                    continue;
                 }
-            }
-            if (k + 1 < p.windows) {
+                /* The transform is long, so its code exists once for x and gy. */
+#pragma unroll 1
+                for (int is_gy = 0; is_gy < 2; is_gy++) {
+                    two_rows_load<S, REAL>(
+                        r,
+                        is_gy ? window_at<HAS_16_BITS>(p.gy_data, p.gy.rows, two_rows_window(p.gy, unit, 4 * S::N))
+                              : window_at<HAS_16_BITS>(p.x_data, p.x.rows, x),
+                        turn, t);
+                    S::team_sync();
+                    S::template forward<false>(s, f, t, r);
+                    t = again(t);
+                    if (is_gy) break;
 #pragma unroll
-                for (int m = 0; m < S::E; m++) sum[m * S::T] = r[m];
+                    for (int m = 0; m < S::E; m++) spectrum[m * S::T] = r[m];
+                }
+                constexpr int AT_ONCE = 8; /* all loads precede the stores, so their waits overlap */
+#pragma unroll
+                for (int m0 = 0; m0 < S::E; m0 += AT_ONCE) {
+                    float2 z[AT_ONCE];
+#pragma unroll
+                    for (int m = 0; m < AT_ONCE; m++) z[m] = cmul(r[m0 + m], conj(spectrum[(m0 + m) * S::T]));
+                    if (!is_first) {
+#pragma unroll
+                        for (int m = 0; m < AT_ONCE; m++) {
+                            const float2 before = sum[(m0 + m) * S::T];
+                            z[m] = make_float2(before.x + z[m].x, before.y + z[m].y);
+                        }
+                    }
+                    if (is_both || k + 1 < p.windows) {
+#pragma unroll
+                        for (int m = 0; m < AT_ONCE; m++) sum[(m0 + m) * S::T] = z[m];
+                    }
+                    if (!is_both) {
+#pragma unroll
+                        for (int m = 0; m < AT_ONCE; m++) r[m0 + m] = z[m];
+                    }
+                }
+                is_first = false;
+                if (!is_both) continue;
+                const float2 *h = p.spectra + ((2 * (size_t)i + (size_t)row) << LOG_N) + t;
+#pragma unroll
+                for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
+            } else {
+                if (is_both) {
+#pragma unroll
+                    for (int m = 0; m < S::E; m++) r[m] = sum[m * S::T];
+                }
+                S::team_sync();
             }
-            is_first = false;
+            t = again(t);
+            S::inverse(s, f, t, r);
+            const int type = is_sum ? p.filters.rows.type : p.gx.rows.type;
+            const size_t number = (size_t)blockIdx.x * (size_t)p.n_kept + (is_sum ? 0 : 1 + (size_t)(k - begin));
+            two_rows_finish<S, REAL, !HAS_16_BITS>(
+                r, shared, row, p.kept + number * S::N, is_sum ? p.gh : p.gx_data, HAS_16_BITS ? type : HC_FLOAT32,
+                is_sum ? written_frames_of(p.filters, p.output, position_of_unit(p.filters, (unsigned)i))
+                       : written_frames_of(p.gx, p.output, position_of_unit(p.gx, (unsigned)unit)),
+                p.output, t);
         }
-        const int t = again((int)threadIdx.x);
-        S::inverse(s, f, t, r);
-        two_rows_finish<S, REAL, false>(
-            r, shared, row, p.kept, p.gh, HAS_16_BITS ? p.filters.rows.type : HC_FLOAT32,
-            written_frames_of(p.filters, p.output, position_of_unit(p.filters, (unsigned)i)), p.output, t);
+        step++;
+        if (row > 0 && end == p.windows) step = 0, i += (int)gridDim.x;
     }
 }
 
@@ -331,11 +369,6 @@ size_t long_two_rows_kept(const struct fused_device *device, int n)
     return (size_t)(n < at_once ? n : at_once) * row_size<LOG_OF_TWO_ROWS>::N * sizeof(float2);
 }
 
-size_t long_gradient_two_rows_stash(const struct fused_device *device, int n)
-{
-    return 2 * long_two_rows_kept(device, n);
-}
-
 cudaError_t long_gradient_two_rows_launch(const struct fused_device *device, bool real,
                                           const struct long_gradient_two_rows *p, cudaStream_t stream)
 {
@@ -343,7 +376,7 @@ cudaError_t long_gradient_two_rows_launch(const struct fused_device *device, boo
     const int at_once = two_rows_at_once(device), rounds = (p->filters.n + at_once - 1) / at_once;
     const unsigned blocks = (unsigned)((p->filters.n + rounds - 1) / rounds);
     return with_two_rows(
-        real, any_has_16_bits(p->x.rows, p->gy.rows, p->filters.rows), [&](auto is_real, auto has_16_bits) {
+        real, any_has_16_bits(p->x.rows, p->gy.rows, p->gx.rows, p->filters.rows), [&](auto is_real, auto has_16_bits) {
             return launch_early(device->is_early,
                                 gradient_two_rows_kernel<LOG_OF_TWO_ROWS, is_real.value, has_16_bits.value>,
                                 dim3(blocks), S::T, S::TWO_ROWS_BYTES, stream, *p);

@@ -142,7 +142,7 @@ struct long_gradient_two_rows {
     int of_step;              /* row 0 of so many windows is computed before their row 1 */
     const void *x_data, *gy_data;
     void *gx_data, *gh;
-    const float2 *spectra;    /* [groups][N], conjugate; NULL: only gh */
+    const float2 *spectra;    /* [groups][N], conjugate; by_bank: [n_filters][N]; NULL: only gh */
     float2 *stash;            /* [blocks][n_stash][N']: the spectrum of x, the sum; the sum of row 1, if there are
                                  several steps */
     float2 *kept;             /* [blocks][n_kept][N']: of gh, then of the windows of a step; unused for HC_FLOAT32 */

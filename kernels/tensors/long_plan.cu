@@ -48,10 +48,11 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
     const int64_t bytes = (int64_t)sizeof(float2) << log2_n;
-    const int64_t all = plan->by_bank ? c->bank.batch : c->h.batch * c->h.channels;
+    const bool by_bank = plan->by_bank && c->op < HC_GRADIENT_H;
+    const int64_t all = by_bank ? c->bank.batch : c->h.batch * c->h.channels;
     const int64_t filters = min_of(all, LONG_MAX_UNITS); /* max. filters of a launch */
     /* The windows of other filters are counted, too, if one launch may have those of all. */
-    const bool is_shared = plan->by_bank || (c->x.packed && c->h.batch > 1);
+    const bool is_shared = by_bank || (c->x.packed && c->h.batch > 1);
     const double in_all = windows_in_all(c, plan->n_windows);
     const bool is_gradient = c->op == HC_GRADIENT_H;
     const int64_t of_row = is_shared && is_gradient ? ceil_div(c->x.packed, plan->hop) : plan->n_windows;
@@ -71,7 +72,7 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     if (plan->has_two_rows && c->op >= HC_GRADIENT_H) {
         const bool is_both = c->op == HC_GRADIENTS, is_kept = is_both && c->gx.type != HC_FLOAT32;
         units = MAX_TWO_ROWS;
-        if (units_of_group > units) return false;
+        if (units_of_group > units || (plan->by_bank && c->bank.batch > LONG_MAX_UNITS)) return false;
         plan->of_step = (int)(is_kept ? min_of(units_of_group, KEPT_WINDOWS) : units_of_group);
         plan->n_stash = plan->of_step < units_of_group ? 3 : 2;
         plan->n_kept = is_kept ? 1 + plan->of_step : is_rounded;
@@ -79,7 +80,8 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
         for (;; groups = (groups + 1) / 2) {
             const size_t row = long_two_rows_kept(device, (int)groups);
             plan->kept = (size_t)plan->n_kept * row;
-            plan->bytes = (is_both ? (size_t)(groups * bytes) : 0) + (size_t)plan->n_stash * row + plan->kept;
+            const int64_t spectra = !is_both ? 0 : plan->by_bank ? c->bank.batch : groups;
+            plan->bytes = (size_t)(spectra * bytes) + (size_t)plan->n_stash * row + plan->kept;
             if (plan->bytes <= limit) break;
             if (groups == 1) return false;
         }
@@ -113,8 +115,8 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
         }
         plan->bytes = (size_t)((units + groups) * bytes);
     }
-    if (units < 1 || groups < 1 || (plan->by_bank && groups < c->bank.batch)) return false;
-    if (plan->by_bank) groups = min_of(c->h.batch * c->h.channels, INT_MAX);
+    if (units < 1 || groups < 1 || (by_bank && groups < c->bank.batch)) return false;
+    if (by_bank) groups = min_of(c->h.batch * c->h.channels, INT_MAX);
     plan->n_units = (int)units;
     plan->n_groups = (int)groups;
     return true;
@@ -150,8 +152,9 @@ static double long_cycles(const struct tensor_call *c, const struct fused_device
     const double row = team_cycles(plan->size.log2_row), at_once = long_rows_at_once(device, plan->size.log2_row);
     const bool gradient_h = c->op == HC_GRADIENT_H;
     if (plan->has_two_rows && c->op >= HC_GRADIENT_H) {
-        const double steps = ceil(filters / plan->n_groups), rounds = steps * ceil(plan->n_groups / at_once);
-        const double windows = (gradient_h ? gradient_h_factor : gradients_factor) * units / filters / parts;
+        const double groups = (double)(c->h.batch * c->h.channels);
+        const double steps = ceil(groups / plan->n_groups), rounds = steps * ceil(plan->n_groups / at_once);
+        const double windows = (gradient_h ? gradient_h_factor : gradients_factor) * units / groups / parts;
         const double full = rounds * 2 * row * (windows + gradient_h_factor / 2) + steps * launch_cycles;
         return parts * full + (gradient_h ? 0 : of_filters + 2 * steps * launch_cycles);
     }
@@ -211,8 +214,9 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
                 plan.size = long_size{LOG_OF_TWO_ROWS, 1};
             }
             if (plan.partial > c->limit) continue;
-            plan.by_bank = c->has_index && c->op < HC_GRADIENT_H && c->bank.batch <= c->h.batch * c->h.channels;
-            if (plan.by_bank && !memory_plan(c, device, c->limit, &plan)) plan.by_bank = false;
+            const bool has_spectra = c->op < HC_GRADIENT_H || (c->op == HC_GRADIENTS && two_rows);
+            plan.by_bank = c->has_index && has_spectra && c->bank.batch <= c->h.batch * c->h.channels;
+            if (plan.by_bank && !memory_plan(c, device, c->limit - plan.partial, &plan)) plan.by_bank = false;
             if (!plan.by_bank && !memory_plan(c, device, c->limit - plan.partial, &plan)) continue;
             plan.bytes = aligned(plan.bytes) + plan.partial;
             plan.cycles = long_cycles(c, device, &plan);

@@ -248,23 +248,27 @@ static int run_long_gradients(const struct tensor_call *c, const hc_tensor_data 
     struct long_units none = x;
     none.n = 0;
     if (plan->has_two_rows) {
+        const struct fused_groups bank = groups_of_bank(c);
+        const struct long_units spectra = plan->by_bank ? filters_of(&bank, c, plan, 0) : filters;
+        const int64_t n_spectra = plan->by_bank ? bank.n : plan->n_groups;
         struct long_rows of_filters = {};
         of_filters.op = LONG_FORWARD;
-        of_filters.n = groups->n;
+        of_filters.n = spectra.n;
         of_filters.data = of_h;
         of_filters.scale = 1.0f;
         of_filters.conjugate = true;
-        struct long_gradient_two_rows two_rows = two_rows_of(d, plan, of_h + plan->n_groups * n, gh);
+        struct long_gradient_two_rows two_rows = two_rows_of(d, plan, of_h + n_spectra * n, gh);
         two_rows.x = x;
         two_rows.gy = gy;
         two_rows.gx = gx;
+        two_rows.gx.by_bank = plan->by_bank;
         two_rows.filters = out;
         two_rows.output = output;
         two_rows.windows = (int)x.units_of_group;
         two_rows.of_step = plan->of_step;
         two_rows.gx_data = d->out;
         two_rows.spectra = of_h;
-        TRY(long_split_launch(&of_first, plan->size, &filters, d->c, &none, d->a, of_h, stream), "long gradients");
+        TRY(long_split_launch(&of_first, plan->size, &spectra, d->c, &none, d->a, of_h, stream), "long gradients");
         TRY(long_rows_launch(device, plan->size, &of_filters, stream), "the spectra of long filters");
         TRY(long_gradient_two_rows_launch(device, is_real(&x, n) && is_real(&gy, n) && is_real(&out, n), &two_rows,
                                           stream),

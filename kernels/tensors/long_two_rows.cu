@@ -316,7 +316,8 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
                 }
                 is_first = false;
                 if (!is_both) continue;
-                const float2 *h = p.spectra + ((2 * (size_t)i + (size_t)row) << LOG_N) + t;
+                const int number = p.gx.by_bank ? (int)filter_of(p.gx.groups, (unsigned)(p.gx.groups.first + i)) : i;
+                const float2 *h = p.spectra + ((2 * (size_t)number + (size_t)row) << LOG_N) + t;
 #pragma unroll
                 for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
             } else {

@@ -868,10 +868,11 @@ static void long_filters_in_16_bits_are_rounded_once(const char *backend)
     need_tensors(backend);
     struct random r = random_seeded(200);
     for (int i = 0; i < (FEW ? 6 : on_gpu(backend) || getenv("HC_TEST_VERBOSE") ? N : N - 4); i++)
-        for (int types = 13; types <= (i < 8 ? 26 : 13); types += 13) {
+        for (int k = 0; k < (i == 5 ? 4 : i < 8 ? 2 : 1); k++) {
+            static const int types[] = {13, 26, 1, 3}; /* all the same; x alone; h alone */
             struct shape s =
                 shape_of(sizes[i].mode, sizes[i].items, sizes[i].channels, 2, sizes[i].frames, sizes[i].taps);
-            types_set(&s, types);
+            types_set(&s, types[k]);
             s.lengths = i == 1;
             shape_check(backend, &s, &r);
         }

@@ -22,8 +22,8 @@ static __device__ __forceinline__ float two_rows_turn(int row)
 template <class S, bool REAL>
 static __device__ __forceinline__ void two_rows_load(float2 *r, const window &w, float turn, int t)
 {
-    const bool is_full = w.first == 0 && w.last >= (REAL ? 2 : 4) * S::N;
     if (w.type == HC_FLOAT32) {
+        const bool is_full = w.first == 0 && w.last >= (REAL ? 2 : 4) * S::N;
         with_points<float>(w, is_full, [&](auto point) {
 #pragma unroll
             for (int j = 0; j < S::E; j++) {
@@ -36,19 +36,27 @@ static __device__ __forceinline__ void two_rows_load(float2 *r, const window &w,
         return;
     }
     t = again(t);
-    with_points<bits_16>(w, is_full, [&](auto point) {
+    with_points<bits_16>(w, w.first == 0 && w.last >= 2 * S::N, [&](auto point) {
 #pragma unroll
         for (int j = 0; j < S::E; j++) {
             const int n = t + S::T * j;
             r[j].x = __uint_as_float(pair_of(point(n), point(n + S::N)));
-            if (!REAL) r[j].y = __uint_as_float(pair_of(point(n + 2 * S::N), point(n + 3 * S::N)));
+            r[j].y = 0.0f;
         }
     });
+    if (!REAL && w.last > 2 * S::N) /* real windows of 16 bits have no kernel: they skip this */
+        with_points<bits_16>(w, w.first <= 2 * S::N && w.last >= 4 * S::N, [&](auto point) {
+#pragma unroll
+            for (int j = 0; j < S::E; j++) {
+                const int n = t + S::T * j + 2 * S::N;
+                r[j].y = __uint_as_float(pair_of(point(n), point(n + S::N)));
+            }
+        });
     with_type_of_16_bits(w.type, [&](auto type) {
 #pragma unroll
         for (int j = 0; j < S::E; j++) {
             const float2 ab = widened<type.value>(__float_as_uint(r[j].x));
-            const float2 cd = widened<type.value>(REAL ? 0u : __float_as_uint(r[j].y));
+            const float2 cd = widened<type.value>(__float_as_uint(r[j].y));
             r[j] = make_float2(ab.x + turn * (ab.y - cd.y), -cd.x - turn * (cd.y + ab.y));
         }
     });
@@ -110,27 +118,33 @@ static __device__ __forceinline__ void two_rows_store_pairs(const float2 *r, con
 {
     bits_16 *out = (bits_16 *)data + frames.at;
     const int first = frames.first, last = frames.last, length = frames.length;
-    constexpr int PARTS = REAL ? 2 : 4, AT_ONCE = S::E < 8 ? S::E : 8;
-    unrolled<S::E / AT_ONCE>([&](auto chunk) {
-        constexpr int j0 = chunk.value * AT_ONCE;
-        float2 before[AT_ONCE];
+    const auto each = [&](auto parts) {
+        constexpr int AT_ONCE = S::E < 8 ? S::E : 8;
+        unrolled<S::E / AT_ONCE>([&](auto chunk) {
+            constexpr int j0 = chunk.value * AT_ONCE;
+            float2 before[AT_ONCE];
 #pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) before[j] = kept[(j0 + j) * S::T];
-        unrolled<AT_ONCE>([&](auto j) {
-            constexpr int J = j0 + j.value;
-            const two_rows_points a = points_of(before[j.value], two_rows_turn(0));
-            const two_rows_points b = points_of(S::template unshifted<J>(f, r[J]), two_rows_turn(1));
+            for (int j = 0; j < AT_ONCE; j++) before[j] = kept[(j0 + j) * S::T];
+            unrolled<AT_ONCE>([&](auto j) {
+                constexpr int J = j0 + j.value;
+                const two_rows_points a = points_of(before[j.value], two_rows_turn(0));
+                const two_rows_points b = points_of(S::template unshifted<J>(f, r[J]), two_rows_turn(1));
 #pragma unroll
-            for (int part = 0; part < PARTS; part += 2) {
-                const int lo = t + S::T * J + part * S::N, hi = lo + S::N;
-                const float2 z = make_float2(lo < length ? scale * (a.at[part] + b.at[part]) : 0.0f,
-                                             hi < length ? scale * (a.at[part + 1] + b.at[part + 1]) : 0.0f);
-                const unsigned pair = narrowed(type, z);
-                if (lo >= first && lo < last) out[lo] = (bits_16)pair;
-                if (hi >= first && hi < last) out[hi] = (bits_16)(pair >> 16);
-            }
+                for (int part = 0; part < parts.value; part += 2) {
+                    const int lo = t + S::T * J + part * S::N, hi = lo + S::N;
+                    const float2 z = make_float2(lo < length ? scale * (a.at[part] + b.at[part]) : 0.0f,
+                                                 hi < length ? scale * (a.at[part + 1] + b.at[part + 1]) : 0.0f);
+                    const unsigned pair = narrowed(type, z);
+                    if (lo >= first && lo < last) out[lo] = (bits_16)pair;
+                    if (hi >= first && hi < last) out[hi] = (bits_16)(pair >> 16);
+                }
+            });
         });
-    });
+    };
+    if (!REAL && last > 2 * S::N)
+        each(constant<4>());
+    else
+        each(constant<2>());
 }
 
 /* The shifts of both rows of a window are 1/8 and 5/8: (row + 1/4) / 2. */

@@ -220,7 +220,10 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
             if (!plan.by_bank && !memory_plan(c, device, c->limit - plan.partial, &plan)) continue;
             plan.bytes = aligned(plan.bytes) + plan.partial;
             plan.cycles = long_cycles(c, device, &plan);
-            if (best->cycles == 0 || plan.cycles < best->cycles) *best = plan;
+            const auto expected = [&](const struct long_plan &p) {
+                return p.cycles * (c->op == HC_GRADIENTS && !p.has_two_rows ? long_steps_factor : 1);
+            };
+            if (best->cycles == 0 || expected(plan) < expected(*best)) *best = plan;
         }
     }
     return best->cycles > 0;

@@ -6,6 +6,9 @@
 #include "dsp/device/tensor_backend.h"
 #include "long_kernels.h"
 
+/* Steps through device memory for both gradients take longer than estimated, windows of two rows do not. */
+static const double long_steps_factor = 1.3;
+
 struct long_plan {
     struct long_size size;
     int64_t taps;            /* taps of a part: filters (or lags) are cut into parts whose results are added         */

@@ -262,13 +262,17 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     next_may_begin();
     S::factors_make(f, two_rows_shift(0));
     previous_wait();
-    int i = (int)blockIdx.x, row = 0, begin = 0;
-    while (i < p.filters.n) {
+    for (int i = (int)blockIdx.x, pass = 0; i < p.filters.n; pass++) {
+        const int row = pass % 2, begin = pass / 2 * p.of_step;
+        if (begin >= p.windows) {
+            i += (int)gridDim.x;
+            pass = -1;
+            continue;
+        }
         const float turn = two_rows_turn(row);
         S::team_sync();
         S::shift_make(f, two_rows_shift(row));
         float2 r[S::E];
-        bool is_first = begin == 0;
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = make_float2(0.0f, 0.0f);
         /* Round p.windows, the last one, is that of the sum. The inverse is long, too: its code exists once. */
@@ -284,6 +288,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
             if (!is_sum) {
                 const window_position x = two_rows_window(p.x, unit, 4 * S::N);
                 if (x.first >= x.last) {
+                    for (int m = 0; m < S::E && k == 0; m++) sum[m * S::T] = make_float2(0.0f, 0.0f);
                     if (!is_both || row > 0) continue;
                     const written_frames out =
                         written_frames_of(p.gx, p.output, position_of_unit(p.gx, (unsigned)unit));
@@ -312,7 +317,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
                     float2 z[AT_ONCE];
 #pragma unroll
                     for (int m = 0; m < AT_ONCE; m++) z[m] = cmul(r[m0 + m], of_x(m0 + m));
-                    if (!is_first) {
+                    if (k > 0) {
 #pragma unroll
                         for (int m = 0; m < AT_ONCE; m++) {
                             const float2 before = sum[(m0 + m) * S::T];
@@ -328,7 +333,6 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
                         for (int m = 0; m < AT_ONCE; m++) r[m0 + m] = z[m];
                     }
                 }
-                is_first = false;
                 if (!is_both) continue;
                 const int number = p.gx.by_bank ? (int)filter_of(p.gx.groups, (unsigned)(p.gx.groups.first + i)) : i;
                 const float2 *h = p.spectra + ((2 * (size_t)number + (size_t)row) << LOG_N) + t;
@@ -351,9 +355,6 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
                        : written_frames_of(p.gx, p.output, position_of_unit(p.gx, (unsigned)unit)),
                 p.output, t);
         }
-        if (row > 0) begin += p.of_step;
-        if (begin >= p.windows) begin = 0, i += (int)gridDim.x;
-        row ^= 1;
     }
 }
 

@@ -222,6 +222,19 @@ struct fft_tree {
     /* Fills the factors. All threads of a block call it; a barrier must follow. shift: a multiple of 2^-12 below 1. */
     static __device__ void factors_make(factors *f, float shift = 0.25f)
     {
+        shift_make(f, shift);
+        for (int i = threadIdx.x; i < LOG_2 * R3; i += blockDim.x) {
+            const int m = i / R3 + 1, n = i % R3;
+            f->inverse2[m - 1][n] = conj(root_at((float)n / (float)(R3 << m)));
+        }
+        for (int i = threadIdx.x; i < LOG_1 * T; i += blockDim.x) {
+            const int m = i / T + 1, n = i % T;
+            f->inverse1[m - 1][n] = conj(root_at((float)n / (float)(T << m)));
+        }
+    }
+    /* Fills the factors that depend on the shift. */
+    static __device__ void shift_make(factors *f, float shift)
+    {
         if (ANY_SHIFT) {
             for (int i = threadIdx.x; i < LOG_1; i += blockDim.x) f->forward1[i] = root_at(shift / (float)(2 << i));
             for (int i = threadIdx.x; i < E; i += blockDim.x)
@@ -244,14 +257,6 @@ struct fft_tree {
                 f->forward3[m - 1][q] =
                     root_at(((float)bit_reverse(q, LOG_1 + LOG_2) + shift) / (float)(1 << (LOG_1 + LOG_2 + m)));
             }
-        }
-        for (int i = threadIdx.x; i < LOG_2 * R3; i += blockDim.x) {
-            const int m = i / R3 + 1, n = i % R3;
-            f->inverse2[m - 1][n] = conj(root_at((float)n / (float)(R3 << m)));
-        }
-        for (int i = threadIdx.x; i < LOG_1 * T; i += blockDim.x) {
-            const int m = i / T + 1, n = i % T;
-            f->inverse1[m - 1][n] = conj(root_at((float)n / (float)(T << m)));
         }
         for (int i = threadIdx.x; i < T; i += blockDim.x) f->unshift[i] = conj(root_at(shift * (float)i / (float)N));
     }

@@ -418,9 +418,9 @@ template <bool TWO_ROWS, class Use> static cudaError_t with_row(int log2_row, Us
 #else
         case 12: return use(number<12>());
         case 13: return use(number<13>());
+#endif
         case LOG_OF_TWO_ROWS:
             if constexpr (TWO_ROWS) return use(number<LOG_OF_TWO_ROWS>());
-#endif
         default: return cudaSuccess;
     }
 }

@@ -21,7 +21,7 @@ extern "C" {
 
 /* Tests compile with -DLONG_ROW=7, for short filters. */
 #ifdef LONG_ROW
-enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW, LOG_OF_TWO_ROWS = LONG_ROW };
+enum { LONG_ROW_MIN = LONG_ROW, LONG_ROW_MAX = LONG_ROW, LOG_OF_TWO_ROWS = LONG_ROW + 2 };
 #else
 enum { LONG_ROW_MIN = 12, LONG_ROW_MAX = 13 };    /* log2 N' */
 enum { LOG_OF_TWO_ROWS = 14 };                    /* that of long_two_rows */
@@ -126,24 +126,28 @@ struct long_two_rows {
 cudaError_t long_two_rows_load(const struct fused_device *device); /* called by long_load */
 /* Do rows of 2^LOG_OF_TWO_ROWS points fit the device? */
 bool long_two_rows_fit(const struct fused_device *device);
-/* Bytes of `kept` for n windows. */
+/* Bytes of `kept` for n windows: a row for each block. */
 size_t long_two_rows_kept(const struct fused_device *device, int n);
 /* Convolves all windows. real: the points of a window from N on are outside of x, and are not stored. */
 cudaError_t long_two_rows_launch(const struct fused_device *device, bool real, const struct long_two_rows *p,
                                  cudaStream_t stream);
 
-struct long_gradient_two_rows { /* the gradient of filters, one thread block for each filter */
-    struct long_units x, gy;  /* windows of x; the same windows of gy */
+/* The gradient of filters, one thread block for each filter, and with spectra that of x, too. A row of gx without a filter
+ * becomes 0; gh of a group without a filter may be any number. */
+struct long_gradient_two_rows {
+    struct long_units x, gy, gx; /* windows of x; the same windows of gy and, with spectra, of gx */
     struct long_units filters;
     struct long_output output;
     int windows;              /* windows of a filter */
+    int of_step;              /* row 0 of so many windows is computed before their row 1 */
     const void *x_data, *gy_data;
-    void *gh;
-    float2 *stash;            /* long_gradient_two_rows_stash() bytes */
-    float2 *kept;             /* long_two_rows_kept() bytes if gh has 16 bits */
+    void *gx_data, *gh;
+    const float2 *spectra;    /* [groups][N], conjugate; by_bank: [n_filters][N]; NULL: only gh */
+    float2 *stash;            /* [blocks][n_stash][N']: the spectrum of x, the sum; the sum of row 1, if there are
+                                 several steps */
+    float2 *kept;             /* [blocks][n_kept][N']: of gh, then of the windows of a step; unused for HC_FLOAT32 */
+    int n_stash, n_kept;      /* as many times long_two_rows_kept(filters) bytes */
 };
-/* Bytes of the stash for n filters. */
-size_t long_gradient_two_rows_stash(const struct fused_device *device, int n);
 cudaError_t long_gradient_two_rows_launch(const struct fused_device *device, bool real,
                                           const struct long_gradient_two_rows *p, cudaStream_t stream);
 

@@ -17,10 +17,13 @@ enum { CACHED_BYTES = 32 << 20 };                   /* max. bytes of windows (gr
 #endif
 enum { MAX_CACHED_BYTES = 40 << 20 };               /* of all windows and spectra that the launches of a step use */
 enum { MAX_TWO_ROWS = INT_MAX / 4 };                /* max. windows of two rows of a launch, which counts in int */
+enum { KEPT_WINDOWS = 4 };                          /* max. windows of gx of 16 bits whose row 0 waits for row 1 */
 static const double bytes_of_cycle = 19.4;          /* bytes a cycle and multiprocessor: 4.5 TB/s of an H200 */
 static const double cached_bytes_of_cycle = 27;     /* the same for the L2 cache */
 static const double launch_cycles = 3000;
-static const double two_rows_factor = 1.3, two_rows_factor_of_parts = 1.7; /* relative to the cycles of the two rows */
+/* Relative to the cycles of the two rows. */
+static const double two_rows_factor = 1.3, two_rows_factor_of_parts = 1.7, gradient_h_factor = 1.2,
+                    gradients_factor = 2.1;
 
 /* Chooses the rows of a window of 2^log2_n complex points; log2_row 0: no size fits. */
 static struct long_size size_of(const struct fused_device *device, int op, int log2_n)
@@ -45,10 +48,11 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
 {
     const int log2_n = plan->size.log2_row + plan->size.log2_r;
     const int64_t bytes = (int64_t)sizeof(float2) << log2_n;
-    const int64_t all = plan->by_bank ? c->bank.batch : c->h.batch * c->h.channels;
+    const bool by_bank = plan->by_bank && c->op < HC_GRADIENT_H;
+    const int64_t all = by_bank ? c->bank.batch : c->h.batch * c->h.channels;
     const int64_t filters = min_of(all, LONG_MAX_UNITS); /* max. filters of a launch */
     /* The windows of other filters are counted, too, if one launch may have those of all. */
-    const bool is_shared = plan->by_bank || (c->x.packed && c->h.batch > 1);
+    const bool is_shared = by_bank || (c->x.packed && c->h.batch > 1);
     const double in_all = windows_in_all(c, plan->n_windows);
     const bool is_gradient = c->op == HC_GRADIENT_H;
     const int64_t of_row = is_shared && is_gradient ? ceil_div(c->x.packed, plan->hop) : plan->n_windows;
@@ -61,19 +65,26 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
     int64_t units, groups;
     if (is_shared && is_gradient && !plan->has_two_rows)
         return false; /* nearly all windows of a filter would be empty */
-    if (plan->has_two_rows && is_rounded)
+    if (plan->has_two_rows && is_rounded && c->op < HC_GRADIENT_H)
         plan->kept = long_two_rows_kept(device, (int)min_of(MAX_TWO_ROWS, filters * units_of_group));
     if (plan->kept > limit) return false;
     const int64_t capacity = (int64_t)((limit - plan->kept) / (size_t)bytes);
-    if (plan->has_two_rows && c->op == HC_GRADIENT_H) {
+    if (plan->has_two_rows && c->op >= HC_GRADIENT_H) {
+        const bool is_both = c->op == HC_GRADIENTS, is_kept = is_both && c->gx.type != HC_FLOAT32;
         units = MAX_TWO_ROWS;
-        groups = min_of(filters, max_of(1, units / units_of_group));
-        plan->bytes = plan->kept + long_gradient_two_rows_stash(device, (int)groups);
-        while (plan->bytes > limit && groups > 1) {
-            groups = (groups + 1) / 2;
-            plan->bytes = plan->kept + long_gradient_two_rows_stash(device, (int)groups);
+        if (units_of_group > units || (plan->by_bank && c->bank.batch > LONG_MAX_UNITS)) return false;
+        plan->of_step = (int)(is_kept ? min_of(units_of_group, KEPT_WINDOWS) : units_of_group);
+        plan->n_stash = plan->of_step < units_of_group ? 3 : 2;
+        plan->n_kept = is_kept ? 1 + plan->of_step : is_rounded;
+        groups = min_of(filters, units / units_of_group);
+        for (;; groups = (groups + 1) / 2) {
+            const size_t row = long_two_rows_kept(device, (int)groups);
+            plan->kept = (size_t)plan->n_kept * row;
+            const int64_t spectra = !is_both ? 0 : plan->by_bank ? c->bank.batch : groups;
+            plan->bytes = (size_t)(spectra * bytes) + (size_t)plan->n_stash * row + plan->kept;
+            if (plan->bytes <= limit) break;
+            if (groups == 1) return false;
         }
-        if (plan->bytes > limit || units_of_group > units) return false;
     } else if (plan->has_two_rows) {
         units = MAX_TWO_ROWS;
         groups = min_of(min_of(filters, capacity), is_shared ? filters : max_of(1, units / units_of_group));
@@ -104,8 +115,8 @@ static bool memory_plan(const struct tensor_call *c, const struct fused_device *
         }
         plan->bytes = (size_t)((units + groups) * bytes);
     }
-    if (units < 1 || groups < 1 || (plan->by_bank && groups < c->bank.batch)) return false;
-    if (plan->by_bank) groups = min_of(c->h.batch * c->h.channels, INT_MAX);
+    if (units < 1 || groups < 1 || (by_bank && groups < c->bank.batch)) return false;
+    if (by_bank) groups = min_of(c->h.batch * c->h.channels, INT_MAX);
     plan->n_units = (int)units;
     plan->n_groups = (int)groups;
     return true;
@@ -118,7 +129,7 @@ static double point_cycles(const struct tensor_call *c, const struct long_plan *
 {
     const bool gradient_h = c->op == HC_GRADIENT_H;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
-    const bool is_both = c->op == HC_GRADIENTS;
+    const bool is_both = c->op == HC_GRADIENTS && !plan->has_two_rows;
     const double windows = (gradient_h || is_both ? 2.0 : 1.0) * plan->n_units + (gradient_h ? 0 : plan->n_groups);
     const double scratch = windows * (double)n * sizeof(float2);
     const double cached = scratch <= MAX_CACHED_BYTES ? cached_bytes_of_cycle : bytes_of_cycle;
@@ -140,8 +151,13 @@ static double long_cycles(const struct tensor_call *c, const struct fused_device
     const double of_filters = n * filters * parts * point_cycles(c, plan, true) / device->n_sm;
     const double row = team_cycles(plan->size.log2_row), at_once = long_rows_at_once(device, plan->size.log2_row);
     const bool gradient_h = c->op == HC_GRADIENT_H;
-    if (plan->has_two_rows && gradient_h)
-        return parts * (ceil(filters / at_once) * 2 * row * 1.2 * (units / filters / parts + 0.5) + launch_cycles);
+    if (plan->has_two_rows && c->op >= HC_GRADIENT_H) {
+        const double groups = (double)(c->h.batch * c->h.channels);
+        const double steps = ceil(groups / plan->n_groups), rounds = steps * ceil(plan->n_groups / at_once);
+        const double windows = (gradient_h ? gradient_h_factor : gradients_factor) * units / groups / parts;
+        const double full = rounds * 2 * row * (windows + gradient_h_factor / 2) + steps * launch_cycles;
+        return parts * full + (gradient_h ? 0 : of_filters + 2 * steps * launch_cycles);
+    }
     if (plan->has_two_rows) {
         const double window = 2 * row * (parts > 1 ? two_rows_factor_of_parts : two_rows_factor);
         return window * ceil(units / at_once) + of_filters + 3 * parts * launch_cycles;
@@ -193,17 +209,21 @@ bool long_plan_make(const struct tensor_call *c, const struct fused_device *devi
         }
         for (int two_rows = 0; two_rows < 2; two_rows++) {
             if (two_rows) {
-                if (c->op == HC_GRADIENTS || log2_n - 1 != LOG_OF_TWO_ROWS || !long_two_rows_fit(device)) continue;
+                if (log2_n - 1 != LOG_OF_TWO_ROWS || !long_two_rows_fit(device)) continue;
                 plan.has_two_rows = true;
                 plan.size = long_size{LOG_OF_TWO_ROWS, 1};
             }
             if (plan.partial > c->limit) continue;
-            plan.by_bank = c->has_index && c->op < HC_GRADIENT_H && c->bank.batch <= c->h.batch * c->h.channels;
-            if (plan.by_bank && !memory_plan(c, device, c->limit, &plan)) plan.by_bank = false;
+            const bool has_spectra = c->op < HC_GRADIENT_H || (c->op == HC_GRADIENTS && two_rows);
+            plan.by_bank = c->has_index && has_spectra && c->bank.batch <= c->h.batch * c->h.channels;
+            if (plan.by_bank && !memory_plan(c, device, c->limit - plan.partial, &plan)) plan.by_bank = false;
             if (!plan.by_bank && !memory_plan(c, device, c->limit - plan.partial, &plan)) continue;
             plan.bytes = aligned(plan.bytes) + plan.partial;
             plan.cycles = long_cycles(c, device, &plan);
-            if (best->cycles == 0 || plan.cycles < best->cycles) *best = plan;
+            const auto expected = [&](const struct long_plan &p) {
+                return p.cycles * (c->op == HC_GRADIENTS && !p.has_two_rows ? long_steps_factor : 1);
+            };
+            if (best->cycles == 0 || expected(plan) < expected(*best)) *best = plan;
         }
     }
     return best->cycles > 0;

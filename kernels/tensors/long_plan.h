@@ -6,6 +6,9 @@
 #include "dsp/device/tensor_backend.h"
 #include "long_kernels.h"
 
+/* Steps through device memory for both gradients take longer than estimated, windows of two rows do not. */
+static const double long_steps_factor = 1.3;
+
 struct long_plan {
     struct long_size size;
     int64_t taps;            /* taps of a part: filters (or lags) are cut into parts whose results are added         */
@@ -18,6 +21,7 @@ struct long_plan {
     size_t partial, sums;    /* bytes of those filters, and of the sums of a chunk, if several launches add up to 16
                                 bits; both at the end of the workspace                                               */
     bool has_two_rows;       /* long_two_rows, long_gradient_two_rows: the workspace holds no windows                */
+    int of_step, n_stash, n_kept; /* long_gradient_two_rows                                                          */
     bool is_summed;          /* gradient h: the launches for a filter add in the workspace, to round 16 bits once    */
     size_t kept;             /* bytes of the first rows' results, at the end of the workspace; 0: not needed         */
     size_t bytes;            /* bytes of the workspace */

@@ -4,7 +4,8 @@
  *   convolve, gradient x of two rows     [spectra of some filters] [kept]
  *   workspace, gradient h                [sum, with is_summed] [some windows of gy] [as many of x]
  *   workspace, both gradients            [some filters] [windows of gy] [as many of x]
- *   gradient h of two rows               [spectrum of x and sum of the products, for each block] [kept]
+ *   gradient h of two rows               [stash] [kept]
+ *   both gradients of two rows           [spectra of some filters] [stash] [kept]
  *   gradients with a bank                as above, [filters of some groups] [sums of a chunk of the bank]
  */
 #include "long_rows.h"
@@ -139,6 +140,21 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
     return HC_OK;
 }
 
+/* Both gradients, or that of h, by long_gradient_two_rows; the caller sets the units. stash: after the spectra. */
+static struct long_gradient_two_rows two_rows_of(const hc_tensor_data *d, const struct long_plan *plan, float2 *stash,
+                                                 void *gh)
+{
+    struct long_gradient_two_rows p = {};
+    p.gy_data = d->a;
+    p.x_data = d->b;
+    p.gh = gh;
+    p.stash = stash;
+    p.kept = (float2 *)((char *)d->workspace + (plan->bytes - plan->partial - plan->kept));
+    p.n_stash = plan->n_stash;
+    p.n_kept = plan->n_kept;
+    return p;
+}
+
 /* gh_first: the group of gh's first filter. */
 static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, const struct fused_device *device,
                                const struct long_plan *plan, const struct fused_groups *groups, void *gh, int gh_first,
@@ -147,7 +163,6 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
     cudaStream_t stream = (cudaStream_t)d->stream;
     const int64_t n = (int64_t)1 << (plan->size.log2_row + plan->size.log2_r);
     float2 *scratch = (float2 *)d->workspace;
-    const size_t kept_at = (plan->bytes - plan->partial - plan->kept) / sizeof *scratch;
     struct fused_groups of_filters = *groups;
     of_filters.index = of_filters.offsets = NULL; /* gh has a filter for each group */
     of_filters.first -= gh_first;
@@ -168,8 +183,12 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
         const int64_t units = groups->n * x.units_of_group;
         struct long_output output = {0, 1.0f / (float)n, false};
         if (plan->has_two_rows) {
-            const struct long_gradient_two_rows two_rows = {x,    gy,   filters, output,  (int)x.units_of_group,
-                                                            d->b, d->a, gh,      scratch, scratch + kept_at};
+            struct long_gradient_two_rows two_rows = two_rows_of(d, plan, scratch, gh);
+            two_rows.x = x;
+            two_rows.gy = gy;
+            two_rows.filters = filters;
+            two_rows.output = output;
+            two_rows.windows = two_rows.of_step = (int)x.units_of_group;
             TRY(long_gradient_two_rows_launch(device, is_real(&x, n) && is_real(&gy, n) && is_real(&filters, n),
                                               &two_rows, stream),
                 "a gradient of long filters");
@@ -228,6 +247,34 @@ static int run_long_gradients(const struct tensor_call *c, const hc_tensor_data 
     const struct long_output output = {0, 1.0f / (float)n, false};
     struct long_units none = x;
     none.n = 0;
+    if (plan->has_two_rows) {
+        const struct fused_groups bank = groups_of_bank(c);
+        const struct long_units spectra = plan->by_bank ? filters_of(&bank, c, plan, 0) : filters;
+        const int64_t n_spectra = plan->by_bank ? bank.n : plan->n_groups;
+        struct long_rows of_filters = {};
+        of_filters.op = LONG_FORWARD;
+        of_filters.n = spectra.n;
+        of_filters.data = of_h;
+        of_filters.scale = 1.0f;
+        of_filters.conjugate = true;
+        struct long_gradient_two_rows two_rows = two_rows_of(d, plan, of_h + n_spectra * n, gh);
+        two_rows.x = x;
+        two_rows.gy = gy;
+        two_rows.gx = gx;
+        two_rows.gx.by_bank = plan->by_bank;
+        two_rows.filters = out;
+        two_rows.output = output;
+        two_rows.windows = (int)x.units_of_group;
+        two_rows.of_step = plan->of_step;
+        two_rows.gx_data = d->out;
+        two_rows.spectra = of_h;
+        TRY(long_split_launch(&of_first, plan->size, &spectra, d->c, &none, d->a, of_h, stream), "long gradients");
+        TRY(long_rows_launch(device, plan->size, &of_filters, stream), "the spectra of long filters");
+        TRY(long_gradient_two_rows_launch(device, is_real(&x, n) && is_real(&gy, n) && is_real(&out, n), &two_rows,
+                                          stream),
+            "long gradients");
+        return HC_OK;
+    }
     TRY(long_split_launch(&of_first, plan->size, &filters, d->c, &gy, d->a, of_h, stream), "long gradients");
     TRY(long_split_launch(device, plan->size, &x, d->b, &none, d->b, of_x, stream), "long gradients");
     TRY(long_both_rows_launch(device, plan->size.log2_r, &rows, stream), "long gradients");

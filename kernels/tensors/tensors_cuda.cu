@@ -226,8 +226,8 @@ static int tensor_plans_make(const struct tensor_call *c, const struct fused_dev
     plans->is_pair = true;
     if (c->x.packed) return HC_OK;
     PASS(tensor_plan_make(c, device, &both, why));
-    /* Steps through device memory take longer than estimated, windows of two rows do not. */
-    const double margin = both.is_long && plans->first.is_long && plans->first.longer.has_two_rows ? 1.3 : 1;
+    const bool has_steps = both.is_long && !both.longer.has_two_rows;
+    const double margin = has_steps && plans->first.is_long && plans->first.longer.has_two_rows ? long_steps_factor : 1;
     plans->is_pair =
         (!both.log2_n && !both.is_long) || both.cycles * margin > plans->first.cycles + plans->gradient_h.cycles;
     if (!plans->is_pair) plans->first = both;

@@ -243,7 +243,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     }
 }
 
-/* row_size with the constants of gradient_two_rows_kernel: as much of the spectrum of x as fits lies in shared memory. */
+/* row_size with the constants of gradient_two_rows_kernel: shared memory has as much of the spectrum of x as fits. */
 template <int LOG_N> struct gradient_two_rows_size : row_size<LOG_N> {
     static constexpr int SHARED = 15; /* of the E points of a thread */
     static constexpr size_t SPECTRUM_AT = row_size<LOG_N>::BYTES,

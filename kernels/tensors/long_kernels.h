@@ -132,8 +132,8 @@ size_t long_two_rows_kept(const struct fused_device *device, int n);
 cudaError_t long_two_rows_launch(const struct fused_device *device, bool real, const struct long_two_rows *p,
                                  cudaStream_t stream);
 
-/* The gradient of filters, one thread block for each filter, and with spectra that of x, too. A row of gx without a filter
- * becomes 0; gh of a group without a filter may be any number. */
+/* The gradient of filters, one thread block for each filter, and with spectra that of x, too. Both are 0 for groups
+ * without a filter. */
 struct long_gradient_two_rows {
     struct long_units x, gy, gx; /* windows of x; the same windows of gy and, with spectra, of gx */
     struct long_units filters;

@@ -636,15 +636,20 @@ static void long_filters_and_signals_match_a_float64_transform(const char *backe
     /* The CUDA backend sums the gradients of h in parts, the last of which has fewer windows. */
     struct shape shared = shape_of(HC_CAUSAL, FEW ? 3 : 17, 1, 0, FEW ? 2048 : 70000, FEW ? 2048 : 70000);
     shape_check(backend, &shared, &r);
-    /* Windows of two rows: one a row, of more filters than a GPU computes at once; several a row; by index. */
-    for (int i = 0; i < 3; i++) {
+    /* Windows of two rows: one a row, of more filters than a GPU computes at once; several a row; by index; packed. */
+    for (int i = 0; i < 4; i++) {
         bool is_large = on_gpu(backend) && !FEW;
         int64_t taps = is_large ? 32768 : 1024, frames = i ? 2 * taps + 77 : taps;
         int64_t channels = (is_large ? 130 : 64) * (i ? 1 : 2);
         struct shape s = shape_of(i ? HC_SAME : HC_CAUSAL, i == 2 ? 44 : 1 + i, channels, 2, frames, taps);
+        if (i == 3) s.packed = true, s.n_batch = FEW ? 9 : 3, s.n_frames = s.n_batch * taps;
         if (i == 2) s.n_channels = s.h_channels = 3, s.h_batch = s.n_batch, s.n_filters = 30;
         s.lengths = i > 0;
-        shape_check(backend, &s, &r);
+        for (int op = HC_GRADIENT_H; op < RESULTS; op++) {
+            struct trial c = trial_make(backend, &s, op, &r);
+            trial_check(backend, &c);
+            trial_drop(&c);
+        }
     }
 }
 

@@ -26,6 +26,8 @@ struct live_settings {
     bool watch, reconnect;
     const char *name, *server;      /* for jack and pipewire; NULL: not asked for                                 */
     const char *description;        /* for pipewire; NULL: the name                                               */
+    const char *sink, *source, *channels; /* for pipewire; NULL: not asked for                                    */
+    bool is_default;                /* for pipewire: the sink or source becomes the default one                   */
     bool connect;
     const char *input, *output;     /* for live and pipewire; NULL: the default device, or not asked for          */
     int rate, block;                /* for live and pipewire; rate 0: the device's; block 0: any                  */

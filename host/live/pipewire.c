@@ -2,9 +2,20 @@
 #include "host/commands.h"
 #include "host/message.h"
 #include "live_options.h"
+#include "pipewire_channels.h"
 
 #include <limits.h>
 #include <stdio.h>
+
+static bool read_channels(const struct option_use *use, void *to)
+{
+#ifdef HC_WITH_PIPEWIRE
+    struct pipewire_channels channels;
+    if (!pipewire_channels_read(use->text, &channels))
+        return option_refuse(use, "needs a number up to %d or positions such as FL,FR,FC,LFE", PIPEWIRE_CHANNELS);
+#endif
+    return option_text(use, to);
+}
 
 static const struct option_row pipewire_options[] = {
     {"name", 0, "NAME", "Name of the node [the configuration's, else haloconv]", option_text, LIVE_OPTION_TO(name)},
@@ -12,6 +23,18 @@ static const struct option_row pipewire_options[] = {
      LIVE_OPTION_TO(description)},
     {"remote", 0, "NAME", "Name or socket of the PipeWire daemon [the default one]", option_text,
      LIVE_OPTION_TO(server)},
+    {"sink", 0, "NAME",
+     "Be a sink NAME of the desktop, into which programs play, and play the result to the default device, which may "
+     "change, or to that of --output",
+     option_text, LIVE_OPTION_TO(sink)},
+    {"source", 0, "NAME", "Be a microphone NAME of the desktop, from the default one or that of --input", option_text,
+     LIVE_OPTION_TO(source)},
+    {"channels", 0, "N|LIST",
+     "Channels of the sink or source: their number, or their positions, as FL,FR,FC,LFE,RL,RR,SL,SR or AUX0,AUX1 [the "
+     "configuration's port names, else as suits the mask]",
+     read_channels, LIVE_OPTION_TO(channels)},
+    {"default", 0, NULL, "Make the sink or source the default one, unless the user has chosen another", option_flag,
+     LIVE_OPTION_TO(is_default)},
     {"connect", 0, NULL, "Link the ports to those of the default source and sink, and follow these", option_flag,
      LIVE_OPTION_TO(connect)},
     {"input", 0, "NODE", "Link the inputs to the outputs of this node, by its name or description", option_text,
@@ -34,7 +57,9 @@ const struct command_line pipewire_line = {
             "haloconv --help), or a bank of responses for moving sources. Ports are in-1, in-2, ... and out-1, out-2, "
             "..., or as the configuration names and connects them; there, system:capture_1 and system:playback_1 are "
             "the first ports of the default source and sink. No latency is added. Quantum and rate may change while it "
-            "plays. With several masks the first plays, and keys n and p go through them.\v" LIVE_OPTIONS_KEYS "\n\n"
+            "plays. With --sink or --source the program is a device of the desktop. With several masks the first "
+            "plays, and "
+            "keys n and p go through them.\v" LIVE_OPTIONS_KEYS "\n\n"
             "Under a session manager (NSM) the mask, gains and bypass are saved with the session, and MASK may be left "
             "out.",
     .groups = {{NULL, pipewire_options}, {LIVE_OPTIONS_TITLE, live_options}},
@@ -45,6 +70,7 @@ const struct command_line pipewire_line = {
 
 #ifdef HC_WITH_PIPEWIRE
 #include "pipewire_graph.h"
+#include "pipewire_stream.h"
 #include "port_host.h"
 
 #include <math.h>
@@ -71,12 +97,12 @@ struct pipewire_client {
     struct pipewire_graph *graph;
     struct pw_filter *filter;
     struct spa_hook hook;
-    float *unlinked;         /* [in.n + out.n][MAX_QUANTUM]: buffers of ports without a link; audio thread */
-    uint32_t *linked;        /* [n_linked]: the ports to which the asked connections led last; 0: none yet */
+    float *unlinked;  /* [in.n + out.n][MAX_QUANTUM]: buffers of ports without a link; audio thread */
+    uint32_t *linked; /* [n_linked]: the ports to which the asked connections led last; 0: none yet */
     int n_linked;
-    int rate, block;         /* last requested of the session; control thread */
+    int rate, block; /* last requested of the session; control thread */
 
-    atomic_int graph_rate, graph_block; /* of the last cycle */
+    atomic_int graph_rate, graph_block;   /* of the last cycle */
     atomic_bool is_streaming, is_resumed; /* is_resumed: the next cycle follows no other */
 
     struct spa_io_clock clock; /* of the last cycle; audio thread */
@@ -116,10 +142,9 @@ static void copy_midi(struct midi_ring *ring, void *port)
                                                          data->chunk->size)
                                      : NULL;
     struct spa_pod_control *event;
-    if (pod && spa_pod_is_sequence(pod))
-        SPA_POD_SEQUENCE_FOREACH((struct spa_pod_sequence *)pod, event)
-            if (event->type == SPA_CONTROL_Midi)
-                midi_ring_put(ring, SPA_POD_BODY(&event->value), SPA_POD_BODY_SIZE(&event->value));
+    if (pod && spa_pod_is_sequence(pod)) SPA_POD_SEQUENCE_FOREACH((struct spa_pod_sequence *)pod, event)
+    if (event->type == SPA_CONTROL_Midi)
+        midi_ring_put(ring, SPA_POD_BODY(&event->value), SPA_POD_BODY_SIZE(&event->value));
     pw_filter_queue_buffer(port, buffer);
 }
 
@@ -221,11 +246,10 @@ static struct pw_properties *node_properties(const struct port_host *h)
 {
     const struct live_settings *s = h->settings;
     /* Like a client of JACK it runs without links: a mask that is asked for plays, and a reverberation ends. */
-    struct pw_properties *p = pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Filter",
-                                                PW_KEY_MEDIA_ROLE, "DSP", PW_KEY_APP_NAME, "haloconv", PW_KEY_NODE_NAME,
-                                                h->name, PW_KEY_NODE_DESCRIPTION,
-                                                s->description ? s->description : h->name, PW_KEY_NODE_ALWAYS_PROCESS,
-                                                "true", NULL);
+    struct pw_properties *p =
+        pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Filter", PW_KEY_MEDIA_ROLE, "DSP",
+                          PW_KEY_APP_NAME, "haloconv", PW_KEY_NODE_NAME, h->name, PW_KEY_NODE_DESCRIPTION,
+                          s->description ? s->description : h->name, PW_KEY_NODE_ALWAYS_PROCESS, "true", NULL);
     int rate = s->rate ? s->rate : 48000;
     if (p && s->block) pw_properties_setf(p, PW_KEY_NODE_LATENCY, "%d/%d", s->block, rate);
     if (p && s->rate) pw_properties_setf(p, PW_KEY_NODE_RATE, "1/%d", rate);
@@ -234,8 +258,8 @@ static struct pw_properties *node_properties(const struct port_host *h)
 
 static bool open_filter(struct port_host *h, struct pipewire_client *c, char *why, size_t cap)
 {
-    static const struct pw_filter_events events = {
-        PW_VERSION_FILTER_EVENTS, .state_changed = on_state, .param_changed = on_parameter, .process = on_process};
+    static const struct pw_filter_events events = {PW_VERSION_FILTER_EVENTS, .state_changed = on_state,
+                                                   .param_changed = on_parameter, .process = on_process};
     pipewire_graph_lock(c->graph);
     c->filter = pw_filter_new(c->graph->core, h->name, node_properties(h));
     if (c->filter) pw_filter_add_listener(c->filter, &c->hook, &events, c);
@@ -258,18 +282,12 @@ static bool join(struct port_host *h, char *why, size_t cap)
 /* Before the first cycle the daemon's settings say what the graph will probably have. */
 static int rate(const struct port_host *h)
 {
-    const struct pipewire_client *c = h->client;
-    const struct pipewire_graph *g = c->graph;
-    if (g->forced_rate) return g->forced_rate;
-    return h->settings->rate ? h->settings->rate : g->rate ? g->rate : 48000;
+    return pipewire_graph_rate(((const struct pipewire_client *)h->client)->graph, h->settings->rate);
 }
 
 static int block(const struct port_host *h)
 {
-    const struct pipewire_client *c = h->client;
-    const struct pipewire_graph *g = c->graph;
-    if (g->forced_quantum) return g->forced_quantum;
-    return h->settings->block ? h->settings->block : g->quantum ? g->quantum : 1024;
+    return pipewire_graph_quantum(((const struct pipewire_client *)h->client)->graph, h->settings->block);
 }
 
 static bool is_realtime(const struct port_host *h)
@@ -314,8 +332,8 @@ static void *add_port(struct port_host *h, const struct port_side *side, int i, 
 static uint32_t own_id(const struct port_host *h, const struct port_side *side, int i)
 {
     const struct pipewire_client *c = h->client;
-    const struct pipewire_object *port = pipewire_graph_own_port(c->graph, pw_filter_get_node_id(c->filter),
-                                                                 !side->is_input, side->name[i]);
+    const struct pipewire_object *port =
+        pipewire_graph_own_port(c->graph, pw_filter_get_node_id(c->filter), !side->is_input, side->name[i]);
     return port ? port->id : SPA_ID_INVALID;
 }
 
@@ -427,10 +445,9 @@ static bool is_asked(const struct port_host *h, const struct port_side *side, in
     const struct pipewire_client *c = h->client;
     for (const struct connection *asked = h->connections.asked.list;
          asked < h->connections.asked.list + h->connections.asked.n; asked++) {
-        const struct pipewire_object *found =
-            asked->side == side && asked->port == port
-                ? pipewire_graph_find_port(c->graph, asked->other, side->is_input)
-                : NULL;
+        const struct pipewire_object *found = asked->side == side && asked->port == port
+                                                  ? pipewire_graph_find_port(c->graph, asked->other, side->is_input)
+                                                  : NULL;
         if (found && found->id == other) return true;
     }
     return false;
@@ -510,28 +527,48 @@ static bool is_idle(const struct port_host *h)
     return c && !atomic_load(&c->is_streaming);
 }
 
+/* A sink or source of the desktop is two streams. */
+static bool choose(struct port_host *h, struct live_settings *s)
+{
+    struct pipewire_channels channels;
+    if (!s->sink && !s->source) {
+        if (!s->channels && !s->is_default) return true;
+        message_usage("pipewire", "--%s belongs to --sink or --source; give one", s->channels ? "channels" : "default");
+        return false;
+    }
+    const char *refused = s->source && s->sink ? "--source" : s->midi.on ? "--midi" : s->connect ? "--connect" : NULL;
+    if (refused) {
+        message_usage("pipewire", "%s cannot be with %s; leave it out", refused, s->sink ? "--sink" : "--source");
+        return false;
+    }
+    s->name = s->sink ? s->sink : s->source;
+    if (s->sink && s->channels) s->session.n_inputs = pipewire_channels_read(s->channels, &channels);
+    h->server = &pipewire_stream_server;
+    return true;
+}
+
 int pipewire_command(int argc, char **argv)
 {
-    static const struct port_server server = {.line = &pipewire_line,
-                                              .name = "the PipeWire daemon",
-                                              .list_command = "pw-link -o",
-                                              .join = join,
-                                              .leave = leave,
-                                              .rate = rate,
-                                              .block = block,
-                                              .is_realtime = is_realtime,
-                                              .client_name = client_name,
-                                              .port_name = port_name,
-                                              .add_port = add_port,
-                                              .activate = activate,
-                                              .ask_sound_card = ask_sound_card,
-                                              .connect_midi = connect_midi,
-                                              .update_latencies = update_latencies,
-                                              .tend = tend,
-                                              .is_idle = is_idle,
-                                              .connections = {.connect = connect_ports,
-                                                              .count = count_connections,
-                                                              .list = list_connections}};
+    static const struct port_server server = {
+        .line = &pipewire_line,
+        .name = "the PipeWire daemon",
+        .choose = choose,
+        .list_command = "pw-link -o",
+        .join = join,
+        .leave = leave,
+        .rate = rate,
+        .block = block,
+        .is_realtime = is_realtime,
+        .client_name = client_name,
+        .port_name = port_name,
+        .add_port = add_port,
+        .activate = activate,
+        .ask_sound_card = ask_sound_card,
+        .connect_midi = connect_midi,
+        .update_latencies = update_latencies,
+        .tend = tend,
+        .is_idle = is_idle,
+        .connections = {.connect = connect_ports, .count = count_connections, .list = list_connections}};
     return port_host_command(&server, argc, argv);
 }
 

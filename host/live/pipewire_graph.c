@@ -262,6 +262,18 @@ void pipewire_graph_close(struct pipewire_graph *g)
     pw_deinit();
 }
 
+int pipewire_graph_rate(const struct pipewire_graph *g, int wanted)
+{
+    if (g->forced_rate) return g->forced_rate;
+    return wanted ? wanted : g->rate ? g->rate : 48000;
+}
+
+int pipewire_graph_quantum(const struct pipewire_graph *g, int wanted)
+{
+    if (g->forced_quantum) return g->forced_quantum;
+    return wanted ? wanted : g->quantum ? g->quantum : 1024;
+}
+
 /* ---- search ------------------------------------------------------------------------------------ */
 
 static bool is_equal(const char *a, const char *b)

@@ -53,6 +53,10 @@ void pipewire_graph_unlock(struct pipewire_graph *graph);
 /* Waits until the daemon has processed all earlier calls, and reported their effects. false: it does not answer. */
 bool pipewire_graph_sync(struct pipewire_graph *graph);
 
+/* Return the rate and the quantum that the first cycle will probably have. wanted: of the command line; 0: any. */
+int pipewire_graph_rate(const struct pipewire_graph *graph, int wanted);
+int pipewire_graph_quantum(const struct pipewire_graph *graph, int wanted);
+
 /* Returns the default sink, else source; NULL: none. */
 const struct pipewire_object *pipewire_graph_default(const struct pipewire_graph *graph, bool is_sink);
 

@@ -224,7 +224,10 @@ static void report_start(const struct port_host *h)
     session_get_status(h->session, &status);
     message_note("%s: %d in, %d out, %d Hz, blocks of %d frames on %s (%s)", h->server->client_name(h), h->in.n,
                  h->out.n, status.info.rate, status.info.block, status.info.device, status.info.method);
-    report_connections(h);
+    if (h->server->report)
+        h->server->report(h);
+    else
+        report_connections(h);
     if (h->midi_in.n > 0) message_note("MIDI on %s", h->server->port_name(h, h->midi_in.port[0]));
     if (h->settings->midi.connect && atomic_load(&h->midi_is_sought))
         message_note(
@@ -280,7 +283,12 @@ int port_host_command(const struct port_server *server, int argc, char **argv)
     int status = live_options_parse(server->line, argc, argv, nsm_is_wanted(), &settings);
     if (status >= 0) return status;
     char why[MESSAGE_CAP] = "";
-    struct port_host h = {.server = server, .settings = &settings, .connections.server = server->connections};
+    struct port_host h = {.server = server, .settings = &settings};
+    if (server->choose && !server->choose(&h, &settings)) {
+        live_options_free(&settings);
+        return EXIT_USAGE;
+    }
+    h.connections.server = h.server->connections;
     struct control_host host = {.data = &h,
                                 .name = server->name,
                                 .is_alive = is_alive,

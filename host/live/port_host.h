@@ -51,6 +51,8 @@ struct port_server {                    /* the calls of JACK or PipeWire        
     const struct command_line *line;
     const char *name;                   /* for messages, as "the JACK server"                                    */
     const char *list_command;           /* prints the ports                                                      */
+    /* Chooses another server for the options, or changes them. false: a usage error was printed. NULL: neither. */
+    bool (*choose)(struct port_host *host, struct live_settings *settings);
     /* Joins the server and sets client. false: why has the reason. */
     bool (*join)(struct port_host *host, char *why, size_t cap);
     void (*leave)(struct port_host *host);                /* frees client; no callback runs afterwards           */
@@ -67,6 +69,7 @@ struct port_server {                    /* the calls of JACK or PipeWire        
     void (*tend)(struct port_host *host);                 /* called several times a second; NULL: none           */
     bool (*is_idle)(const struct port_host *host);        /* the server calls no callback now; NULL: never       */
     void (*add_stats)(const struct port_host *host, json_t *json);     /* NULL: none                             */
+    void (*report)(const struct port_host *host);         /* reports the connections; NULL: their number         */
     struct connection_server connections;                 /* its data is the host                                */
 };
 

@@ -252,8 +252,6 @@ static struct pw_properties *common_properties(const struct port_host *h, const 
     if (!p) return NULL;
     pw_properties_setf(p, PW_KEY_NODE_GROUP, "haloconv-%d", (int)getpid());
     pw_properties_setf(p, PW_KEY_NODE_LINK_GROUP, "haloconv-%d", (int)getpid());
-    pw_properties_setf(p, PW_KEY_MEDIA_NAME, "%s", s->description ? s->description : h->name);
-    pw_properties_setf(p, PW_KEY_NODE_DESCRIPTION, "%s", s->description ? s->description : h->name);
     pw_properties_setf(p, "audio.position", "[ %s ]", positions);
     if (s->block) pw_properties_setf(p, PW_KEY_NODE_LATENCY, "%d/%d", s->block, s->rate ? s->rate : 48000);
     if (s->rate) pw_properties_setf(p, PW_KEY_NODE_RATE, "1/%d", s->rate);
@@ -267,6 +265,7 @@ static struct pw_properties *own_properties(const struct port_host *h, const str
     struct pw_properties *p = common_properties(h, channels);
     if (!p) return NULL;
     pw_properties_set(p, PW_KEY_NODE_NAME, h->name);
+    pw_properties_set(p, PW_KEY_NODE_DESCRIPTION, s->description ? s->description : h->name);
     pw_properties_set(p, PW_KEY_MEDIA_CLASS, s->sink ? "Audio/Sink" : "Audio/Source");
     pw_properties_set(p, PW_KEY_DEVICE_ICON_NAME, s->sink ? "audio-headphones" : "audio-input-microphone");
     if (s->is_default) pw_properties_set(p, PW_KEY_PRIORITY_SESSION, "3000"); /* sound cards have 600 to 2000 */
@@ -281,7 +280,9 @@ static struct pw_properties *other_properties(const struct port_host *h, const s
     const char *target = target_name(c->graph, s->sink ? s->output : s->input);
     struct pw_properties *p = common_properties(h, channels);
     if (!p) return NULL;
-    pw_properties_setf(p, PW_KEY_NODE_NAME, "%s.%s", s->sink ? "output" : "input", h->name);
+    const char *side = s->sink ? "output" : "input";
+    pw_properties_setf(p, PW_KEY_NODE_NAME, "%s.%s", side, h->name);
+    pw_properties_setf(p, PW_KEY_NODE_DESCRIPTION, "%s %s", s->description ? s->description : h->name, side);
     pw_properties_set(p, PW_KEY_NODE_PASSIVE, "true");
     pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* each output goes to the channel of its position */
     if (target) pw_properties_set(p, PW_KEY_TARGET_OBJECT, target);

@@ -71,15 +71,11 @@ struct pipewire_client {
     struct pipewire_graph *graph;
     struct pw_filter *filter;
     struct spa_hook hook;
-    float *unlinked;         /* [in.n + out.n][MAX_QUANTUM]: buffers of ports without a link; audio thread */
-    uint32_t *linked;        /* [n_linked]: the ports to which the asked connections led last; 0: none yet */
+    float *unlinked;  /* [in.n + out.n][MAX_QUANTUM]: buffers of ports without a link; audio thread */
+    uint32_t *linked; /* [n_linked]: the ports to which the asked connections led last; 0: none yet */
     int n_linked;
-    int rate, block;         /* last requested of the session; control thread */
-
-    atomic_int graph_rate, graph_block; /* of the last cycle */
     atomic_bool is_streaming, is_resumed; /* is_resumed: the next cycle follows no other */
-
-    struct spa_io_clock clock; /* of the last cycle; audio thread */
+    struct spa_io_clock clock;            /* of the last cycle; audio thread */
 };
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
@@ -95,7 +91,14 @@ static void check_position(struct pipewire_client *c, const struct spa_io_clock 
     double frames = (double)(clock->position - last->position),
            passed = 1e-9 * (double)(clock->nsec - last->nsec) * clock->rate.denom;
     if (follows && fabs(frames - passed) < (double)last->duration) session_count_xrun(c->host->session);
-    c->clock = *clock;
+}
+
+/* Another quantum or rate begins with this cycle. session_tend wakes the loader. */
+static void check_format(struct pipewire_client *c, const struct spa_io_clock *clock, int n)
+{
+    if (clock->duration == c->clock.duration && clock->rate.denom == c->clock.rate.denom) return;
+    hc_live_request(c->host->live,
+                    &(hc_live_change){.size = sizeof(hc_live_change), .rate = (int)clock->rate.denom, .block = n});
 }
 
 /* Sets the buffers of a side. Ports without a link have none. */
@@ -116,10 +119,9 @@ static void copy_midi(struct midi_ring *ring, void *port)
                                                          data->chunk->size)
                                      : NULL;
     struct spa_pod_control *event;
-    if (pod && spa_pod_is_sequence(pod))
-        SPA_POD_SEQUENCE_FOREACH((struct spa_pod_sequence *)pod, event)
-            if (event->type == SPA_CONTROL_Midi)
-                midi_ring_put(ring, SPA_POD_BODY(&event->value), SPA_POD_BODY_SIZE(&event->value));
+    if (pod && spa_pod_is_sequence(pod)) SPA_POD_SEQUENCE_FOREACH((struct spa_pod_sequence *)pod, event)
+    if (event->type == SPA_CONTROL_Midi)
+        midi_ring_put(ring, SPA_POD_BODY(&event->value), SPA_POD_BODY_SIZE(&event->value));
     pw_filter_queue_buffer(port, buffer);
 }
 
@@ -130,13 +132,13 @@ static void on_process(void *data, struct spa_io_position *position)
     const struct spa_io_clock *clock = &position->clock;
     int n = clock->duration < MAX_QUANTUM ? (int)clock->duration : MAX_QUANTUM;
     check_position(c, clock);
+    check_format(c, clock, n);
+    c->clock = *clock;
     hc_live_set_freewheel(h->live, (clock->flags & SPA_IO_CLOCK_FLAG_FREEWHEEL) != 0);
     find_buffers(&h->in, c->unlinked, n);
     find_buffers(&h->out, c->unlinked + (size_t)h->in.n * MAX_QUANTUM, n);
     hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
     if (h->midi_in.n > 0) copy_midi(&h->midi_ring, h->midi_in.port[0]);
-    atomic_store_explicit(&c->graph_rate, (int)clock->rate.denom, memory_order_relaxed);
-    atomic_store_explicit(&c->graph_block, n, memory_order_relaxed);
 }
 
 static int on_thread(struct spa_loop *loop, bool async, uint32_t number, const void *data, size_t size, void *host)
@@ -221,11 +223,10 @@ static struct pw_properties *node_properties(const struct port_host *h)
 {
     const struct live_settings *s = h->settings;
     /* Like a client of JACK it runs without links: a mask that is asked for plays, and a reverberation ends. */
-    struct pw_properties *p = pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Filter",
-                                                PW_KEY_MEDIA_ROLE, "DSP", PW_KEY_APP_NAME, "haloconv", PW_KEY_NODE_NAME,
-                                                h->name, PW_KEY_NODE_DESCRIPTION,
-                                                s->description ? s->description : h->name, PW_KEY_NODE_ALWAYS_PROCESS,
-                                                "true", NULL);
+    struct pw_properties *p =
+        pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Filter", PW_KEY_MEDIA_ROLE, "DSP",
+                          PW_KEY_APP_NAME, "haloconv", PW_KEY_NODE_NAME, h->name, PW_KEY_NODE_DESCRIPTION,
+                          s->description ? s->description : h->name, PW_KEY_NODE_ALWAYS_PROCESS, "true", NULL);
     int rate = s->rate ? s->rate : 48000;
     if (p && s->block) pw_properties_setf(p, PW_KEY_NODE_LATENCY, "%d/%d", s->block, rate);
     if (p && s->rate) pw_properties_setf(p, PW_KEY_NODE_RATE, "1/%d", rate);
@@ -234,8 +235,8 @@ static struct pw_properties *node_properties(const struct port_host *h)
 
 static bool open_filter(struct port_host *h, struct pipewire_client *c, char *why, size_t cap)
 {
-    static const struct pw_filter_events events = {
-        PW_VERSION_FILTER_EVENTS, .state_changed = on_state, .param_changed = on_parameter, .process = on_process};
+    static const struct pw_filter_events events = {PW_VERSION_FILTER_EVENTS, .state_changed = on_state,
+                                                   .param_changed = on_parameter, .process = on_process};
     pipewire_graph_lock(c->graph);
     c->filter = pw_filter_new(c->graph->core, h->name, node_properties(h));
     if (c->filter) pw_filter_add_listener(c->filter, &c->hook, &events, c);
@@ -314,8 +315,8 @@ static void *add_port(struct port_host *h, const struct port_side *side, int i, 
 static uint32_t own_id(const struct port_host *h, const struct port_side *side, int i)
 {
     const struct pipewire_client *c = h->client;
-    const struct pipewire_object *port = pipewire_graph_own_port(c->graph, pw_filter_get_node_id(c->filter),
-                                                                 !side->is_input, side->name[i]);
+    const struct pipewire_object *port =
+        pipewire_graph_own_port(c->graph, pw_filter_get_node_id(c->filter), !side->is_input, side->name[i]);
     return port ? port->id : SPA_ID_INVALID;
 }
 
@@ -339,8 +340,6 @@ static bool activate(struct port_host *h, char *why, size_t cap)
     struct pipewire_client *c = h->client;
     c->unlinked = calloc((size_t)(h->in.n + h->out.n) * MAX_QUANTUM, sizeof *c->unlinked);
     if (!c->unlinked) return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
-    c->rate = rate(h);
-    c->block = block(h);
     pipewire_graph_lock(c->graph);
     pw_data_loop_invoke(pw_context_get_data_loop(c->graph->context), on_thread, 0, NULL, 0, false, h);
     bool good = pw_filter_connect(c->filter, PW_FILTER_FLAG_RT_PROCESS | PW_FILTER_FLAG_CUSTOM_LATENCY, NULL, 0) == 0 &&
@@ -427,10 +426,9 @@ static bool is_asked(const struct port_host *h, const struct port_side *side, in
     const struct pipewire_client *c = h->client;
     for (const struct connection *asked = h->connections.asked.list;
          asked < h->connections.asked.list + h->connections.asked.n; asked++) {
-        const struct pipewire_object *found =
-            asked->side == side && asked->port == port
-                ? pipewire_graph_find_port(c->graph, asked->other, side->is_input)
-                : NULL;
+        const struct pipewire_object *found = asked->side == side && asked->port == port
+                                                  ? pipewire_graph_find_port(c->graph, asked->other, side->is_input)
+                                                  : NULL;
         if (found && found->id == other) return true;
     }
     return false;
@@ -489,12 +487,6 @@ static void follow(struct port_host *h)
 static void tend(struct port_host *h)
 {
     struct pipewire_client *c = h->client;
-    int new_rate = atomic_load(&c->graph_rate), new_block = atomic_load(&c->graph_block);
-    if (new_rate > 0 && (new_rate != c->rate || new_block != c->block)) {
-        c->rate = new_rate;
-        c->block = new_block;
-        session_request_format(h->session, new_rate, new_block);
-    }
     if (atomic_load(&c->graph->is_down)) atomic_store(&h->is_down, true);
     if (!atomic_exchange(&c->graph->has_changed, false)) return;
     pipewire_graph_lock(c->graph);
@@ -512,26 +504,25 @@ static bool is_idle(const struct port_host *h)
 
 int pipewire_command(int argc, char **argv)
 {
-    static const struct port_server server = {.line = &pipewire_line,
-                                              .name = "the PipeWire daemon",
-                                              .list_command = "pw-link -o",
-                                              .join = join,
-                                              .leave = leave,
-                                              .rate = rate,
-                                              .block = block,
-                                              .is_realtime = is_realtime,
-                                              .client_name = client_name,
-                                              .port_name = port_name,
-                                              .add_port = add_port,
-                                              .activate = activate,
-                                              .ask_sound_card = ask_sound_card,
-                                              .connect_midi = connect_midi,
-                                              .update_latencies = update_latencies,
-                                              .tend = tend,
-                                              .is_idle = is_idle,
-                                              .connections = {.connect = connect_ports,
-                                                              .count = count_connections,
-                                                              .list = list_connections}};
+    static const struct port_server server = {
+        .line = &pipewire_line,
+        .name = "the PipeWire daemon",
+        .list_command = "pw-link -o",
+        .join = join,
+        .leave = leave,
+        .rate = rate,
+        .block = block,
+        .is_realtime = is_realtime,
+        .client_name = client_name,
+        .port_name = port_name,
+        .add_port = add_port,
+        .activate = activate,
+        .ask_sound_card = ask_sound_card,
+        .connect_midi = connect_midi,
+        .update_latencies = update_latencies,
+        .tend = tend,
+        .is_idle = is_idle,
+        .connections = {.connect = connect_ports, .count = count_connections, .list = list_connections}};
     return port_host_command(&server, argc, argv);
 }
 

@@ -37,10 +37,11 @@ struct run_settings {
 static const struct command_line run_line = {
     .command = "run",
     .usage = "PRESET",
-    .text = "Starts a preset: `haloconv jack --preset PRESET`, or `pipewire` or `live` instead of `jack`, as the preset's "
-            "line `command = jack` says.\v"
-            "PRESET may be followed by options of that command, which win over the preset. The units "
-            "haloconv@PRESET.service of systemd call this command.",
+    .text =
+        "Starts a preset: `haloconv jack --preset PRESET`, or `pipewire` or `live` instead of `jack`, as the preset's "
+        "line `command = jack` says.\v"
+        "PRESET may be followed by options of that command, which win over the preset. The units "
+        "haloconv@PRESET.service of systemd call this command.",
     .groups = {{NULL, no_options}},
     .names = "PRESET",
     .min_names = 1,

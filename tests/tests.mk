@@ -221,7 +221,7 @@ $(BUILD)/tests/bench_lv2: tests/bench/bench_lv2.c $(BUILD)/flags
 # ---- how tests are linked --------------------------------------------------------------------------------------------
 # link_test LIBRARIES,COMPILER: objects come before archives, so that a test's own functions replace those of archives.
 # The constructor of fault_calls.o must run last. With a sanitizer a test links every library: libgomp (of soxr) would leak
-# where a plugin is unloaded. A stand-in for JACK or PortAudio has all calls that are made.
+# where a plugin is unloaded. A stand-in for JACK, PipeWire or PortAudio has all calls that are made.
 define link_test
 $(call say,LD,$@)
 $(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(if $(filter %/lv2_host.o %/clap_host.o %/vst3_host.o,$^),-rdynamic) $(filter-out %/fault_calls.o,$(filter %.o,$^)) \

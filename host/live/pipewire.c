@@ -58,8 +58,7 @@ const struct command_line pipewire_line = {
             "..., or as the configuration names and connects them; there, system:capture_1 and system:playback_1 are "
             "the first ports of the default source and sink. No latency is added. Quantum and rate may change while it "
             "plays. With --sink or --source the program is a device of the desktop. With several masks the first "
-            "plays, and "
-            "keys n and p go through them.\v" LIVE_OPTIONS_KEYS "\n\n"
+            "plays, and keys n and p go through them.\v" LIVE_OPTIONS_KEYS "\n\n"
             "Under a session manager (NSM) the mask, gains and bypass are saved with the session, and MASK may be left "
             "out.",
     .groups = {{NULL, pipewire_options}, {LIVE_OPTIONS_TITLE, live_options}},
@@ -69,11 +68,11 @@ const struct command_line pipewire_line = {
     .masks_from = 1};
 
 #ifdef HC_WITH_PIPEWIRE
+#include "pipewire_cycle.h"
 #include "pipewire_graph.h"
 #include "pipewire_stream.h"
 #include "port_host.h"
 
-#include <math.h>
 #include <pipewire/filter.h>
 #include <spa/control/control.h>
 #include <spa/param/latency-utils.h>
@@ -100,29 +99,11 @@ struct pipewire_client {
     float *unlinked;  /* [in.n + out.n][MAX_QUANTUM]: buffers of ports without a link; audio thread */
     uint32_t *linked; /* [n_linked]: the ports to which the asked connections led last; 0: none yet */
     int n_linked;
-    int rate, block; /* last requested of the session; control thread */
-
-    atomic_int graph_rate, graph_block;   /* of the last cycle */
-    atomic_bool is_streaming, is_resumed; /* is_resumed: the next cycle follows no other */
-
-    struct spa_io_clock clock; /* of the last cycle; audio thread */
+    atomic_bool is_streaming;
+    struct pipewire_cycle cycle;
 };
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
-
-/* Counts an xrun if cycles are missing between the last one and this. The position jumps, too, when another node begins
- * to drive the graph; then it does not agree with the time. */
-static void check_position(struct pipewire_client *c, const struct spa_io_clock *clock)
-{
-    const struct spa_io_clock *last = &c->clock;
-    bool follows = !atomic_exchange_explicit(&c->is_resumed, false, memory_order_relaxed) &&
-                   clock->rate.denom == last->rate.denom && clock->position > last->position + last->duration &&
-                   !(clock->flags & SPA_IO_CLOCK_FLAG_FREEWHEEL);
-    double frames = (double)(clock->position - last->position),
-           passed = 1e-9 * (double)(clock->nsec - last->nsec) * clock->rate.denom;
-    if (follows && fabs(frames - passed) < (double)last->duration) session_count_xrun(c->host->session);
-    c->clock = *clock;
-}
 
 /* Sets the buffers of a side. Ports without a link have none. */
 static void find_buffers(struct port_side *side, float *unlinked, int n)
@@ -154,14 +135,11 @@ static void on_process(void *data, struct spa_io_position *position)
     struct port_host *h = c->host;
     const struct spa_io_clock *clock = &position->clock;
     int n = clock->duration < MAX_QUANTUM ? (int)clock->duration : MAX_QUANTUM;
-    check_position(c, clock);
-    hc_live_set_freewheel(h->live, (clock->flags & SPA_IO_CLOCK_FLAG_FREEWHEEL) != 0);
+    pipewire_cycle_begin(&c->cycle, clock, n, h);
     find_buffers(&h->in, c->unlinked, n);
     find_buffers(&h->out, c->unlinked + (size_t)h->in.n * MAX_QUANTUM, n);
     hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
     if (h->midi_in.n > 0) copy_midi(&h->midi_ring, h->midi_in.port[0]);
-    atomic_store_explicit(&c->graph_rate, (int)clock->rate.denom, memory_order_relaxed);
-    atomic_store_explicit(&c->graph_block, n, memory_order_relaxed);
 }
 
 static int on_thread(struct spa_loop *loop, bool async, uint32_t number, const void *data, size_t size, void *host)
@@ -178,7 +156,7 @@ static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state 
     (void)error;
     struct pipewire_client *c = data;
     bool was_streaming = old == PW_FILTER_STATE_STREAMING, is_streaming = state == PW_FILTER_STATE_STREAMING;
-    if (is_streaming) atomic_store(&c->is_resumed, true);
+    if (is_streaming) atomic_store(&c->cycle.is_resumed, true);
     atomic_store(&c->is_streaming, is_streaming);
     /* What played before a pause must not end in what plays after it. */
     if (was_streaming && !is_streaming) hc_live_forget(c->host->live);
@@ -357,8 +335,6 @@ static bool activate(struct port_host *h, char *why, size_t cap)
     struct pipewire_client *c = h->client;
     c->unlinked = calloc((size_t)(h->in.n + h->out.n) * MAX_QUANTUM, sizeof *c->unlinked);
     if (!c->unlinked) return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
-    c->rate = rate(h);
-    c->block = block(h);
     pipewire_graph_lock(c->graph);
     pw_data_loop_invoke(pw_context_get_data_loop(c->graph->context), on_thread, 0, NULL, 0, false, h);
     bool good = pw_filter_connect(c->filter, PW_FILTER_FLAG_RT_PROCESS | PW_FILTER_FLAG_CUSTOM_LATENCY, NULL, 0) == 0 &&
@@ -506,12 +482,6 @@ static void follow(struct port_host *h)
 static void tend(struct port_host *h)
 {
     struct pipewire_client *c = h->client;
-    int new_rate = atomic_load(&c->graph_rate), new_block = atomic_load(&c->graph_block);
-    if (new_rate > 0 && (new_rate != c->rate || new_block != c->block)) {
-        c->rate = new_rate;
-        c->block = new_block;
-        session_request_format(h->session, new_rate, new_block);
-    }
     if (atomic_load(&c->graph->is_down)) atomic_store(&h->is_down, true);
     if (!atomic_exchange(&c->graph->has_changed, false)) return;
     pipewire_graph_lock(c->graph);
@@ -552,8 +522,8 @@ int pipewire_command(int argc, char **argv)
     static const struct port_server server = {
         .line = &pipewire_line,
         .name = "the PipeWire daemon",
-        .choose = choose,
         .list_command = "pw-link -o",
+        .choose = choose,
         .join = join,
         .leave = leave,
         .rate = rate,

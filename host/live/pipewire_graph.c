@@ -288,7 +288,8 @@ const struct pipewire_object *pipewire_graph_default(const struct pipewire_graph
     for (const struct pipewire_object *node = g->objects; node < g->objects + g->n_objects; node++) {
         if (node->kind != PIPEWIRE_NODE) continue;
         if (*name && is_equal(node->name, name)) return node;
-        if (is_equal(node->class, is_sink ? "Audio/Sink" : "Audio/Source") && (!best || node->priority > best->priority))
+        if (is_equal(node->class, is_sink ? "Audio/Sink" : "Audio/Source") &&
+            (!best || node->priority > best->priority))
             best = node;
     }
     return best; /* no session manager has chosen a default */

@@ -77,9 +77,8 @@ static void on_playback(void *data)
     if (position && position->clock.duration < MAX_QUANTUM) n = (int)position->clock.duration;
     find_inputs(c, in, &n);
     find_outputs(c, out, &n);
-    if (position) pipewire_cycle_begin(&c->cycle, &position->clock, h);
+    if (position) pipewire_cycle_begin(&c->cycle, &position->clock, n, h);
     if (n > 0) hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
-    if (position) pipewire_cycle_end(&c->cycle, &position->clock, n);
     if (in) pw_stream_queue_buffer(c->capture, in);
     if (out) pw_stream_queue_buffer(c->playback, out);
 }
@@ -225,8 +224,8 @@ static bool choose_channels(struct port_host *h, char *why, size_t cap)
     pipewire_channels_of_ports(h->in.name, h->in.n, &c->in);
     pipewire_channels_of_ports(h->out.name, h->out.n, &c->out);
     if (s->channels && pipewire_channels_read(s->channels, of_own) != own->n)
-        return message_write(why, cap, "pipewire: --channels %s: the mask has %d %s; give as many channels", s->channels,
-                             own->n, s->sink ? "inputs" : "outputs");
+        return message_write(why, cap, "pipewire: --channels %s: the mask has %d %s; give as many channels",
+                             s->channels, own->n, s->sink ? "inputs" : "outputs");
     if (c->in.n > 0 && c->out.n > 0) return true;
     return message_write(why, cap, "pipewire: a sink or source has at most %d channels; use a smaller mask",
                          PIPEWIRE_CHANNELS);
@@ -305,15 +304,11 @@ static int connect_stream(struct pw_stream *stream, enum pw_direction direction,
 /* Makes both streams and connects them. */
 static bool open_streams(struct port_host *h)
 {
-    static const struct pw_stream_events capture_events = {PW_VERSION_STREAM_EVENTS,
-                                                           .state_changed = on_capture_state,
-                                                           .param_changed = on_parameter,
-                                                           .process = on_capture},
+    static const struct pw_stream_events capture_events = {PW_VERSION_STREAM_EVENTS, .state_changed = on_capture_state,
+                                                           .param_changed = on_parameter, .process = on_capture},
                                          playback_events = {PW_VERSION_STREAM_EVENTS,
-                                                            .state_changed = on_playback_state,
-                                                            .io_changed = on_io,
-                                                            .param_changed = on_parameter,
-                                                            .process = on_playback};
+                                                            .state_changed = on_playback_state, .io_changed = on_io,
+                                                            .param_changed = on_parameter, .process = on_playback};
     struct stream_client *c = h->client;
     bool is_sink = h->settings->sink != NULL;
     /* The playback stream's process dequeues the buffers of the capture stream. */
@@ -344,8 +339,6 @@ static bool activate(struct port_host *h, char *why, size_t cap)
 {
     struct stream_client *c = h->client;
     if (!choose_channels(h, why, cap)) return false;
-    c->cycle.rate = rate(h);
-    c->cycle.block = block(h);
     pipewire_graph_lock(c->graph);
     pw_data_loop_invoke(pw_context_get_data_loop(c->graph->context), on_thread, 0, NULL, 0, false, h);
     bool good = open_streams(h) && await_nodes(c);
@@ -373,7 +366,6 @@ static void update_latencies(struct port_host *h)
 static void tend(struct port_host *h)
 {
     struct stream_client *c = h->client;
-    pipewire_cycle_tend(&c->cycle, h->session);
     if (atomic_load(&c->graph->is_down)) atomic_store(&h->is_down, true);
 }
 
@@ -412,25 +404,24 @@ static void list_connections(void *data, const struct port_side *side, int port,
     (void)data, (void)side, (void)port, (void)connections;
 }
 
-const struct port_server pipewire_stream_server = {.line = &pipewire_line,
-                                                   .name = "the PipeWire daemon",
-                                                   .list_command = "pw-link -o",
-                                                   .join = join,
-                                                   .leave = leave,
-                                                   .rate = rate,
-                                                   .block = block,
-                                                   .is_realtime = is_realtime,
-                                                   .client_name = client_name,
-                                                   .port_name = port_name,
-                                                   .add_port = add_port,
-                                                   .activate = activate,
-                                                   .ask_sound_card = ask_sound_card,
-                                                   .connect_midi = connect_midi,
-                                                   .update_latencies = update_latencies,
-                                                   .tend = tend,
-                                                   .is_idle = is_idle,
-                                                   .report = report,
-                                                   .connections = {.connect = connect_ports,
-                                                                   .count = count_connections,
-                                                                   .list = list_connections}};
+const struct port_server pipewire_stream_server = {
+    .line = &pipewire_line,
+    .name = "the PipeWire daemon",
+    .list_command = "pw-link -o",
+    .join = join,
+    .leave = leave,
+    .rate = rate,
+    .block = block,
+    .is_realtime = is_realtime,
+    .client_name = client_name,
+    .port_name = port_name,
+    .add_port = add_port,
+    .activate = activate,
+    .ask_sound_card = ask_sound_card,
+    .connect_midi = connect_midi,
+    .update_latencies = update_latencies,
+    .tend = tend,
+    .is_idle = is_idle,
+    .report = report,
+    .connections = {.connect = connect_ports, .count = count_connections, .list = list_connections}};
 #endif

@@ -221,14 +221,14 @@ $(BUILD)/tests/bench_lv2: tests/bench/bench_lv2.c $(BUILD)/flags
 # ---- how tests are linked --------------------------------------------------------------------------------------------
 # link_test LIBRARIES,COMPILER: objects come before archives, so that a test's own functions replace those of archives.
 # The constructor of fault_calls.o must run last. With a sanitizer a test links every library: libgomp (of soxr) would leak
-# where a plugin is unloaded. A stand-in for JACK, PipeWire or PortAudio has all calls that are made.
+# where a plugin is unloaded. A stand-in for JACK or PortAudio has all calls that are made; that for PipeWire lacks streams.
 define link_test
 $(call say,LD,$@)
 $(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(if $(filter %/lv2_host.o %/clap_host.o %/vst3_host.o,$^),-rdynamic) $(filter-out %/fault_calls.o,$(filter %.o,$^)) \
   $(filter %/libhost.a,$^) $(filter %/libhaloconv.a,$^) $(filter %/fault_calls.o,$^) $(1) $(if $(SAN),,-Wl$(comma)--as-needed) \
   $(if $(filter %/libhost.a,$^),$(if $(filter %/fake_jack.o,$^),$(FAKED_LIBS),$(HOST_LIBS))) $(LIB_LIBS) -o $@
 endef
-FAKED_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(filter-out portaudio-2.0 jack,$(HOST_PKGS)))
+FAKED_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(filter-out portaudio-2.0 jack,$(HOST_PKGS)) $(if $(HAVE_PIPEWIRE),libpipewire-0.3))
 # link_with FOLDER,NAME: the objects of a test beside its own
 link_with = $(patsubst %,$(1)/%.o,$(filter $(HELPERS),$(LINKED_$(2)))) \
             $(if $(filter host,$(LINKED_$(2))),$(BUILD)/libhost.a)

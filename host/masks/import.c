@@ -81,7 +81,7 @@ static char *command_make(const hc_responses *mask, const char *path)
     if (device->description) append_word(to, "--description ", device->description);
     append_channels(to, device->is_source ? mask->out_port : mask->in_port,
                     device->is_source ? mask->n_out : mask->n_in);
-    if (device->target) append_word(to, "--target ", device->target);
+    if (device->target) append_word(to, device->is_source ? "--input " : "--output ", device->target);
     append_word(to, "", path);
     if (fclose(to) == 0) return command;
     free(command);

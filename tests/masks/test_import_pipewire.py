@@ -385,7 +385,7 @@ def test_a_chain_of_hesuvi_plays_as_its_file_and_names_its_command(folder):
     command = re.search("^replaces its sink: (.*)$", said, re.M)[1]
     assert json.loads(good("import", "chain.conf", "-o", "b.conf", "--json").stdout)["command"] == command
     assert shlex.split(command) == ["haloconv", "pipewire", "--sink", "effect_input.hesuvi", "--description",
-                                    "Surround: Bob's", "--channels", "FL,FR,FC,LFE,RL,RR,SL,SR", "--target", "usb card",
+                                    "Surround: Bob's", "--channels", "FL,FR,FC,LFE,RL,RR,SL,SR", "--output", "usb card",
                                     "chain.conf"]
 
 

@@ -249,6 +249,8 @@ static struct pw_properties *common_properties(const struct port_host *h, const 
     struct pw_properties *p = pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_APP_NAME, "haloconv",
                                                 PW_KEY_NODE_VIRTUAL, "true", "resample.disable", "true", NULL);
     if (!p) return NULL;
+    /* By its application's id a session manager remembers the volume and the target of this sink, not of all. */
+    pw_properties_setf(p, PW_KEY_APP_ID, "haloconv.%s", h->name);
     pw_properties_setf(p, PW_KEY_NODE_GROUP, "haloconv-%d", (int)getpid());
     pw_properties_setf(p, PW_KEY_NODE_LINK_GROUP, "haloconv-%d", (int)getpid());
     pw_properties_setf(p, "audio.position", "[ %s ]", positions);

@@ -80,14 +80,14 @@ struct pipewire_client {
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
 
-/* Counts an xrun if cycles are missing between the last one and this. The position jumps, too, when another node begins
- * to drive the graph; then it does not agree with the time. */
+/* Counts an xrun if cycles are missing between the last one and this. The position jumps, too, with another quantum, and
+ * when another node begins to drive the graph; then it does not agree with the time. */
 static void check_position(struct pipewire_client *c, const struct spa_io_clock *clock)
 {
     const struct spa_io_clock *last = &c->clock;
     bool follows = !atomic_exchange_explicit(&c->is_resumed, false, memory_order_relaxed) &&
-                   clock->rate.denom == last->rate.denom && clock->position > last->position + last->duration &&
-                   !(clock->flags & SPA_IO_CLOCK_FLAG_FREEWHEEL);
+                   clock->rate.denom == last->rate.denom && clock->duration == last->duration &&
+                   clock->position > last->position + last->duration && !(clock->flags & SPA_IO_CLOCK_FLAG_FREEWHEEL);
     double frames = (double)(clock->position - last->position),
            passed = 1e-9 * (double)(clock->nsec - last->nsec) * clock->rate.denom;
     if (follows && fabs(frames - passed) < (double)last->duration) session_count_xrun(c->host->session);
@@ -369,7 +369,7 @@ static void ask_side(struct port_host *h, const struct port_side *side, const ch
     }
 }
 
-static bool ask_sound_card(struct port_host *h)
+static bool ask_devices(struct port_host *h)
 {
     const struct live_settings *s = h->settings;
     const char *otherwise = s->connect ? "system" : NULL;
@@ -386,6 +386,24 @@ static void link_ports(struct port_host *h, const struct connection *connection,
                                                        connection->side->is_input ? ours : other);
 }
 
+/* Keeps the port to which a connection leads, if it was asked for: follow() compares. Without memory the link stays. */
+static void keep_linked(struct port_host *h, const struct connection *connection, uint32_t other)
+{
+    struct pipewire_client *c = h->client;
+    const struct connection_list *asked = &h->connections.asked;
+    if (c->n_linked < asked->n) {
+        uint32_t *linked = realloc(c->linked, (size_t)asked->n * sizeof *linked);
+        if (!linked) return;
+        memset(linked + c->n_linked, 0, (size_t)(asked->n - c->n_linked) * sizeof *linked);
+        c->linked = linked;
+        c->n_linked = asked->n;
+    }
+    for (int i = 0; i < asked->n; i++)
+        if (asked->list[i].side == connection->side && asked->list[i].port == connection->port &&
+            strcmp(asked->list[i].other, connection->other) == 0)
+            c->linked[i] = other;
+}
+
 static bool connect_ports(void *data, const struct connection *connection)
 {
     struct port_host *h = data;
@@ -393,7 +411,10 @@ static bool connect_ports(void *data, const struct connection *connection)
     pipewire_graph_lock(c->graph);
     const struct pipewire_object *other =
         pipewire_graph_find_port(c->graph, connection->other, connection->side->is_input);
-    if (other) link_ports(h, connection, other->id, true);
+    if (other) {
+        link_ports(h, connection, other->id, true);
+        keep_linked(h, connection, other->id);
+    }
     pipewire_graph_unlock(c->graph);
     return other != NULL;
 }
@@ -464,22 +485,12 @@ static bool connect_midi(struct port_host *h)
 static void follow(struct port_host *h)
 {
     struct pipewire_client *c = h->client;
-    const struct connection_list *asked = &h->connections.asked;
-    if (c->n_linked < asked->n) {
-        uint32_t *linked = realloc(c->linked, (size_t)asked->n * sizeof *linked);
-        if (!linked) return;
-        memset(linked + c->n_linked, 0, (size_t)(asked->n - c->n_linked) * sizeof *linked);
-        c->linked = linked;
-        c->n_linked = asked->n;
-    }
-    for (int i = 0; i < asked->n; i++) {
-        const struct connection *one = &asked->list[i];
-        const struct pipewire_object *other = pipewire_graph_find_port(c->graph, one->other, one->side->is_input);
-        if (!other || other->id == c->linked[i]) continue;
-        if (c->linked[i]) {
-            link_ports(h, one, c->linked[i], false);
-            link_ports(h, one, other->id, true);
-        }
+    for (int i = 0; i < c->n_linked; i++) {
+        const struct connection *asked = &h->connections.asked.list[i];
+        const struct pipewire_object *other = pipewire_graph_find_port(c->graph, asked->other, asked->side->is_input);
+        if (!c->linked[i] || !other || other->id == c->linked[i]) continue;
+        link_ports(h, asked, c->linked[i], false);
+        link_ports(h, asked, other->id, true);
         c->linked[i] = other->id;
     }
 }
@@ -517,7 +528,7 @@ int pipewire_command(int argc, char **argv)
         .port_name = port_name,
         .add_port = add_port,
         .activate = activate,
-        .ask_sound_card = ask_sound_card,
+        .ask_devices = ask_devices,
         .connect_midi = connect_midi,
         .update_latencies = update_latencies,
         .tend = tend,

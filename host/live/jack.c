@@ -216,8 +216,9 @@ static void ask_side(struct port_host *h, const struct port_side *side)
     jack_free(ports);
 }
 
-static bool ask_sound_card(struct port_host *h)
+static bool ask_devices(struct port_host *h)
 {
+    if (!h->settings->connect) return true;
     ask_side(h, &h->in);
     ask_side(h, &h->out);
     return !atomic_load(&h->is_down);
@@ -268,7 +269,7 @@ int jack_command(int argc, char **argv)
         .port_name = port_name,
         .add_port = add_port,
         .activate = activate,
-        .ask_sound_card = ask_sound_card,
+        .ask_devices = ask_devices,
         .connect_midi = connect_midi,
         .update_latencies = update_latencies,
         .connections = {.connect = connect_ports, .count = count_connections, .list = list_connections}};

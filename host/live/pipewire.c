@@ -364,7 +364,7 @@ static void ask_side(struct port_host *h, const struct port_side *side, const ch
     }
 }
 
-static bool ask_sound_card(struct port_host *h)
+static bool ask_devices(struct port_host *h)
 {
     const struct live_settings *s = h->settings;
     const char *otherwise = s->connect ? "system" : NULL;
@@ -381,6 +381,24 @@ static void link_ports(struct port_host *h, const struct connection *connection,
                                                        connection->side->is_input ? ours : other);
 }
 
+/* Keeps the port to which a connection leads, if it was asked for: follow() compares. Without memory the link stays. */
+static void keep_linked(struct port_host *h, const struct connection *connection, uint32_t other)
+{
+    struct pipewire_client *c = h->client;
+    const struct connection_list *asked = &h->connections.asked;
+    if (c->n_linked < asked->n) {
+        uint32_t *linked = realloc(c->linked, (size_t)asked->n * sizeof *linked);
+        if (!linked) return;
+        memset(linked + c->n_linked, 0, (size_t)(asked->n - c->n_linked) * sizeof *linked);
+        c->linked = linked;
+        c->n_linked = asked->n;
+    }
+    for (int i = 0; i < asked->n; i++)
+        if (asked->list[i].side == connection->side && asked->list[i].port == connection->port &&
+            strcmp(asked->list[i].other, connection->other) == 0)
+            c->linked[i] = other;
+}
+
 static bool connect_ports(void *data, const struct connection *connection)
 {
     struct port_host *h = data;
@@ -388,7 +406,10 @@ static bool connect_ports(void *data, const struct connection *connection)
     pipewire_graph_lock(c->graph);
     const struct pipewire_object *other =
         pipewire_graph_find_port(c->graph, connection->other, connection->side->is_input);
-    if (other) link_ports(h, connection, other->id, true);
+    if (other) {
+        link_ports(h, connection, other->id, true);
+        keep_linked(h, connection, other->id);
+    }
     pipewire_graph_unlock(c->graph);
     return other != NULL;
 }
@@ -459,22 +480,12 @@ static bool connect_midi(struct port_host *h)
 static void follow(struct port_host *h)
 {
     struct pipewire_client *c = h->client;
-    const struct connection_list *asked = &h->connections.asked;
-    if (c->n_linked < asked->n) {
-        uint32_t *linked = realloc(c->linked, (size_t)asked->n * sizeof *linked);
-        if (!linked) return;
-        memset(linked + c->n_linked, 0, (size_t)(asked->n - c->n_linked) * sizeof *linked);
-        c->linked = linked;
-        c->n_linked = asked->n;
-    }
-    for (int i = 0; i < asked->n; i++) {
-        const struct connection *one = &asked->list[i];
-        const struct pipewire_object *other = pipewire_graph_find_port(c->graph, one->other, one->side->is_input);
-        if (!other || other->id == c->linked[i]) continue;
-        if (c->linked[i]) {
-            link_ports(h, one, c->linked[i], false);
-            link_ports(h, one, other->id, true);
-        }
+    for (int i = 0; i < c->n_linked; i++) {
+        const struct connection *asked = &h->connections.asked.list[i];
+        const struct pipewire_object *other = pipewire_graph_find_port(c->graph, asked->other, asked->side->is_input);
+        if (!c->linked[i] || !other || other->id == c->linked[i]) continue;
+        link_ports(h, asked, c->linked[i], false);
+        link_ports(h, asked, other->id, true);
         c->linked[i] = other->id;
     }
 }
@@ -533,7 +544,7 @@ int pipewire_command(int argc, char **argv)
         .port_name = port_name,
         .add_port = add_port,
         .activate = activate,
-        .ask_sound_card = ask_sound_card,
+        .ask_devices = ask_devices,
         .connect_midi = connect_midi,
         .update_latencies = update_latencies,
         .tend = tend,

@@ -3,14 +3,14 @@
 
 #include <math.h>
 
-/* Counts an xrun if cycles are missing between the last one and this. The position jumps, too, when another node begins
- * to drive the graph; then it does not agree with the time. */
+/* Counts an xrun if cycles are missing between the last one and this. The position jumps, too, with another quantum, and
+ * when another node begins to drive the graph; then it does not agree with the time. */
 static void check_position(struct pipewire_cycle *c, const struct spa_io_clock *clock, struct session *session)
 {
     const struct spa_io_clock *last = &c->clock;
     bool follows = !atomic_exchange_explicit(&c->is_resumed, false, memory_order_relaxed) &&
-                   clock->rate.denom == last->rate.denom && clock->position > last->position + last->duration &&
-                   !(clock->flags & SPA_IO_CLOCK_FLAG_FREEWHEEL);
+                   clock->rate.denom == last->rate.denom && clock->duration == last->duration &&
+                   clock->position > last->position + last->duration && !(clock->flags & SPA_IO_CLOCK_FLAG_FREEWHEEL);
     double frames = (double)(clock->position - last->position),
            passed = 1e-9 * (double)(clock->nsec - last->nsec) * clock->rate.denom;
     if (follows && fabs(frames - passed) < (double)last->duration) session_count_xrun(session);

@@ -348,7 +348,7 @@ static bool activate(struct port_host *h, char *why, size_t cap)
     return good || message_write(why, cap, "pipewire: the streams cannot be made; see the daemon's messages");
 }
 
-static bool ask_sound_card(struct port_host *h)
+static bool ask_devices(struct port_host *h)
 {
     (void)h;
     return true;
@@ -419,7 +419,7 @@ const struct port_server pipewire_stream_server = {
     .port_name = port_name,
     .add_port = add_port,
     .activate = activate,
-    .ask_sound_card = ask_sound_card,
+    .ask_devices = ask_devices,
     .connect_midi = connect_midi,
     .update_latencies = update_latencies,
     .tend = tend,

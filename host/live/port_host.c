@@ -68,7 +68,7 @@ static bool start(struct port_host *h, char *why, size_t cap)
         return false;
     h->reach_version = session_reach_version(h->session);
     if (!h->server->activate(h, why, cap)) return false;
-    if (h->settings->connect && !h->has_asked) h->has_asked = h->server->ask_sound_card(h);
+    if (!h->has_asked) h->has_asked = h->server->ask_devices(h);
     h->n_made = connections_make(&h->connections);
     atomic_store(&h->midi_is_sought, true);
     tend_midi(h);

@@ -41,7 +41,7 @@ struct port_host {
     uint64_t reach_version;             /* session_reach_version when the server's latencies were computed       */
     double next_check;                  /* time of the next check of the connections                             */
     struct connections connections;
-    bool has_asked;                     /* the sound card's ports were found and asked for (--connect)           */
+    bool has_asked;                     /* devices were found and asked for (--connect)                          */
     int n_made;                         /* connections made at the last connect to the server                    */
     struct nsm *nsm;                    /* the session manager; NULL: none                                       */
     struct session_state state;         /* under a session manager: the state at the start                       */
@@ -63,7 +63,7 @@ struct port_server {                    /* the calls of JACK or PipeWire        
     const char *(*port_name)(const struct port_host *host, const void *port);
     void *(*add_port)(struct port_host *host, const struct port_side *side, int i, char *why, size_t cap);
     bool (*activate)(struct port_host *host, char *why, size_t cap);   /* callbacks run from here on             */
-    bool (*ask_sound_card)(struct port_host *host);       /* --connect; false: the server is gone                */
+    bool (*ask_devices)(struct port_host *host);          /* --connect and such; false: the server is gone       */
     bool (*connect_midi)(struct port_host *host);         /* --midi-connect; false: the output does not exist    */
     void (*update_latencies)(struct port_host *host);     /* what session_reaches returns has changed            */
     void (*tend)(struct port_host *host);                 /* called several times a second; NULL: none           */

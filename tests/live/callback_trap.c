@@ -24,6 +24,7 @@
 #endif
 #ifdef HC_WITH_PIPEWIRE
 #include <pipewire/filter.h>
+#include <pipewire/stream.h>
 #endif
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -159,5 +160,47 @@ void pw_filter_add_listener(struct pw_filter *filter, struct spa_hook *hook, con
     node->others = *events;
     node->others.process = NULL;
     add(filter, hook, &node->others, data);
+}
+
+static struct watched_stream {
+    struct pw_stream_events events, others, given;
+    void *data;
+    struct spa_hook hook;
+} streams[MAX_CLIENTS];
+static void *real_trigger;
+
+static void on_stream(void *data)
+{
+    struct watched_stream *stream = data;
+    begin();
+    stream->given.process(stream->data);
+    end();
+}
+
+/* The library wakes the node that follows the stream. */
+int pw_stream_trigger_process(struct pw_stream *stream)
+{
+    int (*trigger)(struct pw_stream *);
+    *(void **)&trigger = real_trigger;
+    end();
+    int result = trigger(stream);
+    begin();
+    return result;
+}
+
+void pw_stream_add_listener(struct pw_stream *stream, struct spa_hook *hook, const struct pw_stream_events *events,
+                            void *data)
+{
+    void (*add)(struct pw_stream *, struct spa_hook *, const struct pw_stream_events *, void *);
+    *(void **)&add = real(__func__);
+    real_trigger = real("pw_stream_trigger_process");
+    if (n_watched == MAX_CLIENTS) abort();
+    struct watched_stream *one = &streams[n_watched++];
+    *one = (struct watched_stream){
+        .events = {PW_VERSION_STREAM_EVENTS, .process = on_stream}, .given = *events, .data = data};
+    add(stream, &one->hook, &one->events, one);
+    one->others = *events;
+    one->others.process = NULL;
+    add(stream, hook, &one->others, data);
 }
 #endif

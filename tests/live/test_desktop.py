@@ -1,24 +1,24 @@
 """haloconv on a desktop with PipeWire: virtual sinks and microphones, JACK's programs through PipeWire.
 
-jack_stage plays and records through pw-jack in the same cycle: a residual of -120 dB proves that no frame is added."""
+pipewire_stage plays and records in the same cycle: a residual of -120 dB proves that no frame is added."""
 
 import os
 import pathlib
-import subprocess
 
 import numpy as np
 import pytest
 from conftest import BUILD, HALOCONV, SAN, noise, read, refused, write
-from desktop import Desktop, missing
+from desktop import NULL_DB, TRIES, Desktop, missing, residual_db
 from scipy.signal import fftconvolve
-from test_live import STAGE, response, run, stop, wait_for, wet
+from test_live import FEATURES, response, run, stop, wait_for, wet
+from test_service import systemd
 
-assert run  # a fixture
+assert run and systemd  # fixtures
 
-NULL_DB = -120
-FEATURES = (BUILD / "flags").read_text()
-pytestmark = pytest.mark.skipif(bool(missing()) or "HC_WITH_PIPEWIRE" not in FEATURES or "HC_WITH_JACK" not in FEATURES,
-                                reason=f"no PipeWire or JACK in the build, or no {' '.join(missing())}")
+if "pipewire" not in FEATURES or "jack" not in FEATURES or missing():
+    pytest.skip(f"no PipeWire or JACK in the build, or no {' '.join(missing())}; make setup-test installs it",
+                allow_module_level=True)
+TRAP = BUILD / "tests/callback_trap.so"
 HESUVI = {"FL": (0, 1), "FR": (8, 7), "FC": (6, 13), "LFE": (6, 13), "RL": (4, 5), "RR": (12, 11), "SL": (2, 3), "SR": (10, 9)}
 
 
@@ -39,28 +39,10 @@ def desktop(shared_desktop, folder):
     return shared_desktop
 
 
-def residual_db(got, want):
-    return 20 * np.log10(np.abs(got - want).max() / np.abs(want).max() + 1e-15)
-
-
-def play(desktop, x, into, out, *options):
-    """Plays x [frames][channels] into ports, and records other ports in the same cycles."""
-    x.astype(np.float32).tofile("x.f32")
-    done = subprocess.run(["pw-jack", STAGE, "pipewire-0", "x.f32", str(x.shape[1]), ",".join(into), ",".join(out),
-                           str(len(out)), "y.f32", str(len(x)), *map(str, options)], env=desktop.env, check=False,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return np.fromfile("y.f32", np.float32).reshape(-1, len(out)).astype(np.float64)
-
-
 def surround(x, h):
     """Eight loudspeakers to two ears, in float64."""
     return np.stack([sum(fftconvolve(x[:, i].astype(float), h[:, ears[ear]].astype(float))
                          for i, ears in enumerate(HESUVI.values())) for ear in (0, 1)], 1)[:len(x)]
-
-
-def ports(node, kind, positions):
-    return [f"{node}:{kind}_{position}" for position in positions]
 
 
 def plays_to(desktop, sink, positions, device):
@@ -74,24 +56,31 @@ def device(run, desktop, *options, **kwargs):
     return client
 
 
+def cat(run, desktop, path, sink, device):
+    """pw-cat plays a file into a sink; what pw-record has from the monitor of a device."""
+    record = run.process(["pw-record", "--format", "f32", "--target", device, "-P", "{ stream.capture.sink = true }",
+                          "record.wav"], env=desktop.env)
+    wait_for("the recorder", lambda: (f"{device}:monitor_FR", "pw-record:input_FR") in desktop.links())
+    desktop.tool("pw-cat", "-p", "--target", sink, path)
+    stop(record)
+    return read("record.wav")
+
+
 # ---- sinks -----------------------------------------------------------------------------------------------------------
 def test_a_sink_of_eight_channels_plays_hesuvis_file_in_the_same_cycle(run, desktop):
     """While the quantum changes from 1024 to 64 and 2048. Names, positions and the volume are a desktop's."""
     h = write("hrir.wav", noise(3000, 14, seed=2) * np.exp(-np.arange(3000) / 500)[:, None], 48000)
     client = device(run, desktop, "--sink", "surround", "--description", "Surround phones", "--channels", "8", h)
     plays_to(desktop, "surround", ["FL", "FR"], "phones")
-    x = noise(60000, 8, seed=3)
-    into, out = ports("Surround phones", "playback", HESUVI), ports("Surround phones output", "output", ["FL", "FR"])
+    x = noise(30000, 8, seed=3)
     want = surround(x, read(h))
-    y = play(desktop, x, into, out, "resize", 20000, 64, "resize", 40000, 2048)
-    assert residual_db(y, want) <= NULL_DB
+    into, out = "surround:playback_", "output.surround:capture_"
+    desktop.null(x, want, into, out, "resize", 10000, 64, "resize", 20000, 2048)
     number = desktop.number("surround")
     assert '"Surround phones"' in desktop.tool("wpctl", "inspect", number)
-    desktop.tool("wpctl", "set-volume", number, "50%")  # the cube of it is the gain
-    y = play(desktop, x[:30000], into, out)
-    assert residual_db(y[15000:], want[15000:30000] / 8) <= NULL_DB + 10  # a volume that changes is a ramp at first
-    report = client.end()
-    assert report["xruns"] + report["late"] + report["lost"] == 0, report
+    desktop.tool("wpctl", "set-volume", number, "50%")  # the cube of it is the gain, of no other sink
+    desktop.null(x[:9000], want[:9000] / 8, into, out)
+    assert client.end()["state"] == "ok"
 
 
 def test_a_crossover_plays_two_channels_to_eight(run, desktop):
@@ -104,59 +93,94 @@ def test_a_crossover_plays_two_channels_to_eight(run, desktop):
     pathlib.Path("xo.conf").write_text("\n".join(lines) + "\n")
     client = device(run, desktop, "--sink", "xo", "xo.conf", "--output", "eight")
     plays_to(desktop, "xo", names, "eight")
-    x = noise(20000, 2, seed=3)
-    y = play(desktop, x, ports("xo", "playback", ["FL", "FR"]), ports("xo output", "output", names))
-    assert residual_db(y, wet(x[:, [0, 1] * 4], read(h), len(x))) <= NULL_DB
+    x = noise(9000, 2, seed=3)
+    desktop.null(x, wet(x[:, [0, 1] * 4], read(h), len(x)), "xo:playback_", "output.xo:capture_")
     client.end()
 
 
 def test_programs_play_into_a_sink_and_the_sink_follows_the_default_device(run, desktop):
     """pw-cat plays, pw-record records the device's monitor. Then the user chooses another default device."""
-    h, x = write("h.wav", response(2000), 48000), noise(40000, 2, seed=4)
+    h, x = write("h.wav", response(2000), 48000), noise(24000, 2, seed=4)
     write("x.wav", x, 48000)
     client = device(run, desktop, "--sink", "room", h)
+    want = wet(x, read(h), len(x))[:16000]
     for chosen in ("phones", "speakers"):
         desktop.choose(chosen)
         plays_to(desktop, "room", ["FL", "FR"], chosen)
-        record = run.process(["pw-record", "--format", "f32", "--target", chosen, "-P", "{ stream.capture.sink = true }",
-                              f"{chosen}.wav"], env=desktop.env)
-        wait_for("the recorder", lambda: (f"{chosen}:monitor_FR", "pw-record:input_FR") in desktop.links())
-        desktop.tool("pw-cat", "-p", "--target", "room", "x.wav")
-        stop(record)
-        y, want = read(f"{chosen}.wav"), wet(x, read(h), len(x))[:30000]
-        start = np.argmax(np.abs(fftconvolve(y[:, 0], want[::-1, 0], "valid")))
-        assert residual_db(y[start:start + 30000], want) <= NULL_DB, chosen
+        found = []
+        while len(found) < TRIES and (not found or found[-1] > NULL_DB):
+            y = cat(run, desktop, "x.wav", "room", chosen)
+            start = np.argmax(np.abs(fftconvolve(y[:, 0], want[::-1, 0], "valid")))
+            found.append(residual_db(y[start:start + len(want)], want))
+        assert found[-1] <= NULL_DB, f"{chosen}: residuals in dB: {found}"
     client.end()
 
 
-def test_a_sink_returns_with_the_daemon_and_can_be_the_default(run, desktop):
-    """The daemon and its session manager end and start again; with --default the sink is the one of the highest
-    priority. It does not play into itself."""
-    own = Desktop().start()
+def test_a_sink_plays_to_the_named_device_whenever_that_is_there(run, desktop):
+    client = device(run, desktop, "--sink", "room", write("h.wav", response(500), 48000), "--output", "usb")
+    plays_to(desktop, "room", ["FL", "FR"], "phones")
+    desktop.tool("pw-cli", "create-node", "adapter", "{ factory.name = support.null-audio-sink node.name = usb "
+                 "media.class = Audio/Sink audio.position = [ FL FR ] object.linger = true }")
+    plays_to(desktop, "room", ["FL", "FR"], "usb")
+    desktop.tool("pw-cli", "destroy", desktop.number("usb"))
+    plays_to(desktop, "room", ["FL", "FR"], "phones")
+    client.end()
+
+
+def test_the_service_of_a_sink_waits_for_the_daemon_and_returns_with_it(run, systemd):
+    """The daemon and its session manager start later, end and start again; with `default` the sink is the one of the
+    highest priority. It does not play into itself. An idle sink is ready, and does not hang."""
+    write("h.wav", response(500), 48000)
+    pathlib.Path("room.conf").write_text("command = pipewire\nsink = room\ndefault = yes\nmask = h.wav\n")
+    own = Desktop()
     try:
-        client = device(run, own, "--sink", "room", write("h.wav", response(500), 48000), "--reconnect", "--default")
-        for _ in range(2):
+        client = run.client("run", "./room.conf", "--reconnect", env={**own.env, **systemd.env}, ready="waits until")
+        assert systemd.told("STATUS=waits: pipewire: no daemon answers.*") == ["READY=1"]
+        own.start()
+        for is_back in (False, True):
             plays_to(own, "room", ["FL", "FR"], "phones")
             wait_for("the default", lambda: '"name":"room"' in own.tool("pw-metadata", "0", "default.audio.sink"))
-            own.end()
-            client.says("the PipeWire daemon: went away; waiting for its return")
-            own.start()
-            client.says("the PipeWire daemon: is back")
-        plays_to(own, "room", ["FL", "FR"], "phones")
+            systemd.told("STATUS=is idle; h.wav")
+            if not is_back:
+                own.end()
+                client.says("the PipeWire daemon: went away; waiting for its return")
+                own.start()
         client.end()
     finally:
         own.close()
 
 
+@pytest.mark.skipif(bool(SAN), reason="a sanitizer allocates and locks")
+def test_the_callback_of_a_sink_never_allocates_locks_or_calls_the_system(run, desktop):
+    """HC_TRAP_SECONDS (1) of noise while the quantum changes. A planted call is caught."""
+    mask, n = write("h.wav", response(8000), 48000), int(48000 * float(os.environ.get("HC_TRAP_SECONDS", "1")))
+    x, options = noise(n, 2), [word for i in range(6) for word in ("resize", i * n // 6, [64, 1024, 256][i % 3])]
+    write("x.wav", x, 48000)
+    env = {**desktop.env, "LD_PRELOAD": str(TRAP)}
+    for plant in (True, False):
+        client = run.client("pipewire", "--sink", "trap", mask, "--backend", "cpu", ready="mask",
+                            env={**env, "HC_TRAP_PLANT": "call"} if plant else env)
+        plays_to(desktop, "trap", ["FL", "FR"], "phones")
+        if plant:
+            desktop.tool("pw-metadata", "-n", "settings", 0, "clock.force-quantum", 256)
+            cat = run.process(["pw-cat", "-p", "--target", "trap", "x.wav"], env=desktop.env)
+            client.says("trap: the callback reached system call")
+            stop(cat)
+        else:
+            desktop.play(x, "trap:playback_", "output.trap:capture_", 2, *options)
+            client.says("trap: watching system calls too")
+            assert client.end()["blocks"] > 100, client.said()
+
+
 # ---- microphones -----------------------------------------------------------------------------------------------------
 def test_a_source_records_from_the_microphone_that_is_named(run, desktop):
-    h, x = write("h.wav", response(2000), 48000), noise(20000, 2, seed=5)
+    h, x = write("h.wav", response(2000), 48000), noise(9000, 2, seed=5)
     client = device(run, desktop, "--source", "clean", "--description", "Clean mic", "--channels", "FL,FR", h, "--input",
                     "mic")
     wait_for("the link", lambda: ("mic:capture_FL", "input.clean:input_FL") in desktop.links())
-    y = play(desktop, x, ports("mic", "input", ["FL", "FR"]),
-             ports("mic", "capture", ["FL", "FR"]) + ports("Clean mic", "capture", ["FL", "FR"]))
-    assert residual_db(y[:, 2:], wet(y[:, :2], read(h), len(x))) <= NULL_DB
+    late = np.zeros((1024, 2))  # the null source drives the graph: its input comes out a cycle later
+    desktop.null(x, np.concatenate([late, x])[:len(x)], "mic:playback_", "mic:capture_")
+    desktop.null(x, np.concatenate([late, wet(x, read(h), len(x))])[:len(x)], "mic:playback_", "clean:capture_")
     client.end()
 
 
@@ -171,11 +195,10 @@ def test_options_that_no_sink_can_have_are_refused(folder):
 
 # ---- JACK through PipeWire -------------------------------------------------------------------------------------------
 def test_jack_plays_through_pipewire(run, desktop):
-    h, x = write("h.wav", response(2000), 48000), noise(20000, 2, seed=6)
+    h, x = write("h.wav", response(2000), 48000), noise(9000, 2, seed=6)
     client = run.client(HALOCONV, "jack", h, "--name", "hc", "--connect", program="pw-jack", env=desktop.env, ready="mask")
     desktop.follows("hc:out-1", "phones:playback_FL")
-    y = play(desktop, x, ["hc:in-1", "hc:in-2"], ["hc:out-1", "hc:out-2"], "resize", 10000, 256)
-    assert residual_db(y, wet(x, read(h), len(x))) <= NULL_DB
+    desktop.null(x, wet(x, read(h), len(x)), "hc:in-", "hc:out-")
     client.end()
 
 

@@ -138,7 +138,7 @@ haloconv $(VERSION)
   VST3        $(or $(HAVE_VST3),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
-SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz cross-test \
+SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
                bench-files bench-live bench-zita bench-lv2 bench-plugins bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
 ifeq ($(filter clean setup uninstall rung cross-wheel $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))

@@ -71,7 +71,7 @@ void connections_add_new(struct connections *c, const struct port_side *const *s
     int n_connected = 0;
     for (int i = 0; i < n; i++)
         for (int k = 0; k < sides[i]->n; k++) n_connected += c->server.count(c->server.data, sides[i], k);
-    for (int i = 0; n_connected > c->n_connected && i < n; i++) list_side(c, sides[i]);
+    for (int i = 0; n_connected != c->n_connected && i < n; i++) list_side(c, sides[i]);
     c->n_connected = n_connected;
 }
 

@@ -34,7 +34,7 @@ FAULTY = BUILD / "tests/haloconv_faulty"
 FEATURES = subprocess.run([str(HALOCONV), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
 HAS_JACK = "jack" in FEATURES and shutil.which("jackd") is not None
 needs_jack = pytest.mark.skipif(not HAS_JACK, reason="no JACK in the build, or no jackd; make setup-test installs it")
-PATIENCE = 120 if SAN else int(os.environ.get("XPAT","60"))
+PATIENCE = 120 if SAN else 60
 if "thread" in SAN or "address" in SAN:  # jackd's and PortAudio's leaks are not ours
     os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
 

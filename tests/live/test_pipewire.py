@@ -9,13 +9,12 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import time
 
 import numpy as np
 import pytest
-from conftest import BUILD, HALOCONV, SAN, assert_close, noise, refused, write
+from conftest import BUILD, ROOT, SAN, assert_close, noise, refused, write
 from test_live import FEATURES, PATIENCE, control_of, needs_osc, response, run, stop, wait_for, wet
 
 assert run  # a fixture
@@ -29,50 +28,10 @@ if "thread" in SAN or "address" in SAN:  # libpipewire's leaks are not ours
     os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
 TRIES = 20  # recordings until one has no missing cycle
 
-CONFIGURATION = """
-context.properties = {{
-    core.daemon = true
-    core.name = pipewire-0
-    support.dbus = false
-    default.clock.rate = 48000
-    default.clock.quantum = 256
-    default.clock.min-quantum = 16
-    default.clock.max-quantum = 8192
-}}
-context.spa-libs = {{
-    audio.convert.* = audioconvert/libspa-audioconvert
-    support.* = support/libspa-support
-}}
-context.modules = [
-    {{ name = libpipewire-module-rt args = {{ rtkit.enabled = false rtportal.enabled = false }} flags = [ ifexists nofail ] }}
-    {{ name = libpipewire-module-protocol-native }}
-    {{ name = libpipewire-module-metadata }}
-    {{ name = libpipewire-module-spa-node-factory }}
-    {{ name = libpipewire-module-client-node }}
-    {{ name = libpipewire-module-access }}
-    {{ name = libpipewire-module-adapter }}
-    {{ name = libpipewire-module-link-factory }}
-]
-context.objects = [
-    {{ factory = metadata args = {{ metadata.name = default }} }}
-    {{ factory = spa-node-factory args = {{ factory.name = support.node.driver node.name = Dummy-Driver
-        node.group = pipewire.dummy priority.driver = 20000 }} }}
-    {{ factory = spa-node-factory args = {{ factory.name = support.node.driver node.name = Freewheel-Driver
-        node.group = pipewire.freewheel priority.driver = 19000 node.freewheel = true }} }}
-    {sinks}
-]
-"""
-SINK = """{{ factory = adapter args = {{ factory.name = support.null-audio-sink node.name = {0} node.description = "The {0}"
-        media.class = Audio/Sink audio.position = [ FL FR ] priority.session = {1}
-        adapter.auto-port-config = {{ mode = dsp monitor = true position = preserve }} }} }}"""
-
-
 class Daemon:
     def __init__(self, folder):
         self.folder = folder / "pipewire"
         self.folder.mkdir()
-        self.configuration = self.folder / "test.conf"
-        self.configuration.write_text(CONFIGURATION.format(sinks=SINK.format("desk", 2) + SINK.format("attic", 1)))
         self.env = {"XDG_RUNTIME_DIR": str(self.folder), "PIPEWIRE_RUNTIME_DIR": str(self.folder),
                     "XDG_CONFIG_HOME": str(self.folder), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent",
                     "PIPEWIRE_REMOTE": "pipewire-0"}
@@ -80,7 +39,7 @@ class Daemon:
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(["pipewire", "-c", str(self.configuration)], stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen(["pipewire", "-c", str(ROOT / "tests/live/pipewire.conf")], stdin=subprocess.DEVNULL,
                                         stdout=open(self.folder / "log", "a"), stderr=subprocess.STDOUT,
                                         env={**os.environ, **self.env})
         wait_for("the daemon", lambda: "attic:monitor_FR" in self.tool("pw-link", "-o", check=False))
@@ -123,7 +82,8 @@ class Daemon:
         return np.fromfile(f"{name}.y", np.float32).reshape(-1, n_out).astype(np.float64)
 
     def play(self, *args, before=lambda: None, **kwargs):
-        """A recording of which no cycle is missing."""
+        """A recording of which no cycle is missing. The silence before it must be longer than the mask: the sound of an
+        earlier recording ends there."""
         for _ in range(TRIES):
             before()
             y = self.record(*args, **kwargs)
@@ -171,7 +131,7 @@ def test_the_quantum_changes_under_noise(run, daemon):
     client = session(run, write("h.wav", h))
     changes = [3000, 64, 6000, 16, 8000, 64, 12000, 256, 18000, 1024, 26000, 8192, 50000, 256]
     options = [word for at, to in zip(changes[::2], changes[1::2]) if to > 16 or not SAN for word in ["resize", at, to]]
-    y = daemon.play(x, 2, 62000, *options, before=lambda: daemon.force("quantum", 0))
+    y = daemon.play(x, 2, 62000, *options, before=lambda: daemon.force("quantum", 0), silence=14000)
     assert_close(y, wet(x, h, 62000))
     for quantum in [64, 256, 1024, 8192]:
         client.says(f"now at 48000 Hz in blocks of {quantum} frames")
@@ -225,7 +185,7 @@ def test_the_callback_never_allocates_locks_or_calls_the_system(run, daemon):
         options += ["resize", (i + 1) * n // 18, [64, 1024, 256, 128][i % 4]]
     daemon.record(x, 2, n, *options)
     os.utime(mask)
-    daemon.record(x[:4800], 2, 4800)
+    client.says(r"h\.wav: loaded")
     assert client.end()["blocks"] > 100, client.said()
 
 

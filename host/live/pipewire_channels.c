@@ -1,6 +1,6 @@
-#ifdef HC_WITH_PIPEWIRE
 #include "pipewire_channels.h"
 
+#ifdef HC_WITH_PIPEWIRE
 #include <spa/param/audio/raw-types.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,8 +8,13 @@
 #include <string.h>
 
 /* The usual layouts, in the order of WAV; RL and RR are its back left and back right. */
-static const char *const layouts[] = {"MONO",        "FL,FR",           "FL,FR,LFE",           "FL,FR,RL,RR",
-                                      "FL,FR,FC,RL,RR", "FL,FR,FC,LFE,RL,RR", "FL,FR,FC,RL,RR,SL,SR",
+static const char *const layouts[] = {"MONO",
+                                      "FL,FR",
+                                      "FL,FR,LFE",
+                                      "FL,FR,RL,RR",
+                                      "FL,FR,FC,RL,RR",
+                                      "FL,FR,FC,LFE,RL,RR",
+                                      "FL,FR,FC,RL,RR,SL,SR",
                                       "FL,FR,FC,LFE,RL,RR,SL,SR"};
 enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
 

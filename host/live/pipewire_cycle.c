@@ -1,3 +1,5 @@
+#include "port_host.h"
+
 #ifdef HC_WITH_PIPEWIRE
 #include "pipewire_cycle.h"
 

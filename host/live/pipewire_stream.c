@@ -1,6 +1,6 @@
-#ifdef HC_WITH_PIPEWIRE
 #include "pipewire_stream.h"
 
+#ifdef HC_WITH_PIPEWIRE
 #include "host/message.h"
 #include "pipewire_channels.h"
 #include "pipewire_cycle.h"

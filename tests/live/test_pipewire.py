@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -153,6 +154,19 @@ def test_it_freewheels(run, daemon):
     n = n[0] if len(n) else len(y)
     assert n > 10000, f"a cycle is missing at frame {n}"
     assert_close(y[:n], wet(x, h, n))
+    client.end()
+
+
+@needs_osc
+def test_missing_cycles_are_an_xrun(run, daemon):
+    client = session(run, write("h.wav", response(100)), "--osc", 0, ready="OSC on port")
+    with control_of(client) as control:
+        wait_for("cycles", lambda: control.stats()["blocks"] > 20)
+        before = control.stats()["xruns"]
+        client.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)
+        client.process.send_signal(signal.SIGCONT)
+        wait_for("the xrun", lambda: control.stats()["xruns"] > before)
     client.end()
 
 

@@ -143,12 +143,6 @@ static void tend(void *data)
     if (h->settings->reconnect) connections_remember(&h->connections, sides, 3);
 }
 
-static void add_stats(void *data, json_t *json)
-{
-    const struct port_host *h = data;
-    if (h->server->add_stats) h->server->add_stats(h, json);
-}
-
 /* ---- ports and session ------------------------------------------------------------------------- */
 
 /* Makes the ports of a side. ports: [n] names and connections from the configuration; NULL: the defaults. */
@@ -296,7 +290,6 @@ int port_host_command(const struct port_server *server, int argc, char **argv)
                                 .restart = restart,
                                 .stop = stop,
                                 .tend = tend,
-                                .add_stats = add_stats,
                                 .stats.fd = -1};
     h.connections.server.data = &h;
     control_hold_signals();

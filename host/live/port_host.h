@@ -16,7 +16,6 @@
 #include "session.h"
 #include "session_state.h"
 
-#include <jansson.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,7 +67,6 @@ struct port_server {                    /* the calls of JACK or PipeWire        
     void (*update_latencies)(struct port_host *host);     /* what session_reaches returns has changed            */
     void (*tend)(struct port_host *host);                 /* called several times a second; NULL: none           */
     bool (*is_idle)(const struct port_host *host);        /* the server calls no callback now; NULL: never       */
-    void (*add_stats)(const struct port_host *host, json_t *json);     /* NULL: none                             */
     void (*report)(const struct port_host *host);         /* reports the connections; NULL: their number         */
     struct connection_server connections;                 /* its data is the host                                */
 };

@@ -13,7 +13,6 @@
  */
 #include "host/live/pipewire_graph.h"
 
-#include <limits.h>
 #include <math.h>
 #include <pipewire/filter.h>
 #include <spa/param/latency-utils.h>
@@ -39,12 +38,13 @@ struct side {
 };
 
 static struct side player, recorder;
+#define NOT_BEGUN (-(1L << 60))
 static long silence; /* frames before the first */
 static atomic_long cycles;
-static atomic_bool starts;           /* with the player's next cycle */
-static atomic_long at = LONG_MIN;    /* first frame of the player's cycle; LONG_MIN: not begun */
-static struct spa_io_clock last;     /* of the player's last cycle */
-static atomic_long done;             /* frames that are recorded, or missing */
+static atomic_bool starts;         /* with the player's next cycle */
+static atomic_long at = NOT_BEGUN; /* first frame of the player's cycle; NOT_BEGUN: none yet */
+static struct spa_io_clock last;   /* of the player's last cycle */
+static atomic_long done;           /* frames that are recorded, or missing */
 
 static void die(const char *what, const char *why)
 {
@@ -61,9 +61,9 @@ static void pause_ms(long ms)
 static long count(const struct spa_io_clock *clock)
 {
     long now = atomic_load(&at);
-    if (now == LONG_MIN && !atomic_load(&starts)) return now;
+    if (now == NOT_BEGUN && !atomic_load(&starts)) return now;
     bool is_steady = clock->duration == last.duration;
-    now = now == LONG_MIN ? -silence : now + (long)(is_steady ? clock->position - last.position : last.duration);
+    now = now == NOT_BEGUN ? -silence : now + (long)(is_steady ? clock->position - last.position : last.duration);
     atomic_store(&at, now);
     return now;
 }
@@ -88,7 +88,7 @@ static void on_record(void *data, struct spa_io_position *position)
 {
     (void)data;
     long n = (long)position->clock.duration, first = atomic_load(&at);
-    bool begun = first != LONG_MIN;
+    bool begun = first != NOT_BEGUN;
     for (int ch = 0; ch < recorder.n_channels; ch++) {
         const float *in = pw_filter_get_dsp_buffer(recorder.ports[ch], (uint32_t)n); /* gives it back, too */
         for (long i = first < 0 ? -first : 0; in && begun && i < n && first + i < recorder.n_frames; i++)
@@ -122,11 +122,9 @@ static void open_side(struct pipewire_graph *graph, struct side *side, bool play
     pw_filter_add_listener(side->filter, &side->hook, plays ? &play_events : &record_events, NULL);
     for (int ch = 0; ch < side->n_channels; ch++) {
         snprintf(name, sizeof name, "%d", ch + 1);
-        side->ports[ch] = pw_filter_add_port(side->filter, plays ? PW_DIRECTION_OUTPUT : PW_DIRECTION_INPUT,
-                                             PW_FILTER_PORT_FLAG_MAP_BUFFERS, 1,
-                                             pw_properties_new(PW_KEY_FORMAT_DSP, "32 bit float mono audio",
-                                                               PW_KEY_PORT_NAME, name, NULL),
-                                             NULL, 0);
+        side->ports[ch] = pw_filter_add_port(
+            side->filter, plays ? PW_DIRECTION_OUTPUT : PW_DIRECTION_INPUT, PW_FILTER_PORT_FLAG_MAP_BUFFERS, 1,
+            pw_properties_new(PW_KEY_FORMAT_DSP, "32 bit float mono audio", PW_KEY_PORT_NAME, name, NULL), NULL, 0);
         if (!side->ports[ch]) die(name, "the port cannot be made");
     }
     if (pw_filter_connect(side->filter, PW_FILTER_FLAG_RT_PROCESS, NULL, 0) != 0) die(name, "cannot be connected");
@@ -195,7 +193,9 @@ int main(int argc, char **argv)
     bool freewheels = false;
     long latency = 0;
     char why[500];
-    if (argc < 8) die("usage", "PLAY N_IN FIRST LAST N_OUT RECORD N_FRAMES [silence FRAMES] [freewheel] [resize FRAME QUANTUM]...");
+    if (argc < 8)
+        die("usage",
+            "PLAY N_IN FIRST LAST N_OUT RECORD N_FRAMES [silence FRAMES] [freewheel] [resize FRAME QUANTUM]...");
     player.n_channels = atoi(argv[2]);
     recorder.n_channels = atoi(argv[5]);
     recorder.n_frames = atol(argv[7]);

@@ -1,8 +1,8 @@
 # haloconv: `make` prints what it looked for and what it found, and builds with that.
 # CONTRIBUTING.md lists the goals. Tests are in tests/tests.mk, wheels, installation and Debian packages in packaging/packaging.mk.
 #
-#   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, X11, PORTAUDIO, JACK, ALSA,
-#   LO, LV2, CLAP, VST3, MPI likewise): a miss is an error; =0: do without
+#   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, X11, PORTAUDIO, JACK,
+#   PIPEWIRE, ALSA, LO, LV2, CLAP, VST3, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
 #   setup-cross | setup-deb: only that
@@ -73,6 +73,7 @@ $(eval $(call find,CAIRO,cairo))
 $(eval $(call find,X11,x11))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
+$(eval $(call find,PIPEWIRE,libpipewire-0.3))
 $(eval $(call find,ALSA,alsa))
 $(eval $(call find,LO,liblo))
 $(eval $(call find,LV2,lv2))
@@ -129,6 +130,7 @@ haloconv $(VERSION)
   window      $(if $(WINDOW),pugl on X11 $(HAVE_X11),no (the plugins' window needs Cairo, X11 and pugl's sources))
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
+  PipeWire    $(or $(HAVE_PIPEWIRE),no)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
   OSC         $(if $(HAVE_LO),liblo $(HAVE_LO),no)
   LV2         $(or $(HAVE_LV2),no)
@@ -136,7 +138,7 @@ haloconv $(VERSION)
   VST3        $(or $(HAVE_VST3),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
-SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test coverage soak fuzz cross-test \
+SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
                bench-files bench-live bench-zita bench-lv2 bench-plugins bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
 ifeq ($(filter clean setup uninstall rung cross-wheel $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
@@ -146,7 +148,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
-PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 CLAP VST3 MPI
+PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK PIPEWIRE ALSA LO LV2 CLAP VST3 MPI
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \
             $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
 LIB_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) $(if $(HAVE_YAML),yaml-0.1) \
@@ -155,6 +157,8 @@ HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
              $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_ALSA),alsa) \
              $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell $(PKG_CONFIG) $(1) $(2)))
+# The macros of PipeWire's headers do not compile without warnings.
+PIPEWIRE_FLAGS := $(if $(HAVE_PIPEWIRE),$(patsubst -I%,-isystem%,$(call pkg,--cflags,libpipewire-0.3)))
 CFLAGS ?=
 # Every distribution has -O2 in CFLAGS, which replaces the -O3 of OPT: files take 1.7 times as long with it, live blocks 1.2
 # times. SPEED stands behind CFLAGS where samples are computed. A level such as -O0 or -Og stays.
@@ -165,7 +169,7 @@ SAN_MACROS := $(if $(and $(SAN),$(findstring clang,$(shell $(CC) --version 2>/de
                 $(if $(findstring thread,$(SAN)),-D__SANITIZE_THREAD__=1))
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \
               $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all $(SAN_MACROS)) \
-              $(call pkg,--cflags,$(LIB_PKGS) $(if $(HAVE_HDF5),$(HDF5_PKG)) $(HOST_PKGS)) $(CPPFLAGS) $(CFLAGS)
+              $(call pkg,--cflags,$(LIB_PKGS) $(if $(HAVE_HDF5),$(HDF5_PKG)) $(HOST_PKGS)) $(PIPEWIRE_FLAGS) $(CPPFLAGS) $(CFLAGS)
 CUDA_HOME := $(if $(HAVE_CUDA),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 NVCC_FLAGS := -std=c++17 -O3 $(if $(LINEINFO),-lineinfo) $(if $(HAVE_CUDA),$(shell $(NVCC) --help | grep -q -e \
                 --compress-mode && echo --compress-mode=size)) -Xptxas -v -Idsp $(addprefix -Ikernels/,backend fft files ladder resident) -I. \
@@ -177,7 +181,7 @@ NVCC_FLAGS := -std=c++17 -O3 $(if $(LINEINFO),-lineinfo) $(if $(HAVE_CUDA),$(she
 CUDA_LIBS := $(if $(HAVE_CUDA),-L$(CUDA_HOME)/lib64 -lcudart_static -lstdc++ -ldl -lrt)
 LIB_LIBS := $(call pkg,--libs,$(LIB_PKGS)) $(if $(HAVE_HDF5),-lz) -ldl -lm -pthread
 TEST_INCLUDES := $(addprefix -Itests/,tools live plugins fuzz)
-HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS))
+HOST_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(HOST_PKGS) $(if $(HAVE_PIPEWIRE),libpipewire-0.3))
 ALL_LDFLAGS := $(if $(SAN),-fsanitize=$(SAN)) $(LDFLAGS)
 
 # ---- what is built ---------------------------------------------------------------------------------------------------

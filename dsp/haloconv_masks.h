@@ -30,6 +30,11 @@ typedef struct hc_source {    /* a moving source of a configuration (haloconv_sc
     float position[3];        /* where it starts; metres: x ahead, y left, z up of the listener                  */
 } hc_source;
 
+typedef struct hc_virtual_device { /* the sink or microphone that a filter-chain of PipeWire makes               */
+    int is_source;            /* 1: a microphone, whose channels are the outputs; 0: a sink, whose are the inputs  */
+    const char *name, *description, *target; /* description, and target of the other stream: NULL: none            */
+} hc_virtual_device;
+
 typedef struct hc_responses { /* a mask as read from a file                                                      */
     int n_channels;           /* channels of the file; 0 for a configuration                                     */
     int n_frames;             /* frames after resampling; for a configuration those of the longest route + delay */
@@ -53,6 +58,7 @@ typedef struct hc_responses { /* a mask as read from a file                     
     int n_sources, n_banks;   /* set for a configuration with HC_WITH_SOURCES; else 0                            */
     const hc_source *sources; /* [n_sources]: input i is source i                                                */
     const char *const *banks; /* [n_banks]: paths for hc_bank_load, which are not read yet                       */
+    const hc_virtual_device *device; /* of a filter-chain of PipeWire; NULL: none                                */
 } hc_responses;
 
 enum {                        /* flags of hc_responses_load                                                      */

@@ -6,6 +6,7 @@
 int convolve_command(int argc, char **argv);
 int live_command(int argc, char **argv);
 int jack_command(int argc, char **argv);
+int pipewire_command(int argc, char **argv);
 int run_command(int argc, char **argv);
 int presets_command(int argc, char **argv);
 int batch_command(int argc, char **argv);

@@ -6,7 +6,7 @@ $(WHEEL_LIBRARY) $(WHEEL_PROGRAM): private ALL_LDFLAGS += -Wl,-s,--disable-new-d
 $(WHEEL_LIBRARY): private ALL_LDFLAGS += $(OLD_HYPOT)
 $(WHEEL_LIBRARY) $(WHEEL_PROGRAM): $(OLD_HYPOT)
 # The program of a wheel has no live sessions: libjack must be that of the machine's server, and PortAudio needs it.
-WHEEL_WITHOUT := JACK PORTAUDIO ALSA LO SAMPLERATE CAIRO MPI LV2
+WHEEL_WITHOUT := JACK PIPEWIRE PORTAUDIO ALSA LO SAMPLERATE CAIRO MPI LV2
 WHEEL_HOST := $(patsubst %.c,$(BUILD)/wheel/%.o,$(shell grep -rlE --include='*.c' \
                 'HC_WITH_($(subst $(space),|,$(WHEEL_WITHOUT)))' host))
 $(WHEEL_HOST): $(BUILD)/wheel/%.o: %.c $(BUILD)/flags

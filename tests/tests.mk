@@ -20,7 +20,7 @@ linked = $(call linked_once,$(call linked_once,$(call linked_once,$(1))))
 TEST_SOURCES := $(wildcard tests/*/*.c)
 HELPERS := $(filter-out $(if $(CLAP),,clap_host) $(if $(VST3),,vst3_host),$(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES)))))
 TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_SOURCES)))) \
-              bank_dump measure lv2_instances jack_stage take_stage bench_fft bench_plugins
+              bank_dump measure lv2_instances jack_stage pipewire_stage take_stage bench_fft bench_plugins
 $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
@@ -54,7 +54,8 @@ $(patsubst %,$(BUILD)/tests/%_test,gpu_module lv2_module): | $(FAKE_MODULES)
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)'
 NEIGHBOUR := $(if $(PROGRAM),$(if $(SAN),,$(BUILD)/tests/libneighbour.so))
 TEST_TOOLS := $(FAKE_MODULES) $(NEIGHBOUR) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
-              $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage no_sequencer.so))
+              $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage no_sequencer.so)) \
+              $(if $(HAVE_PIPEWIRE),$(addprefix $(BUILD)/tests/,pipewire_stage callback_trap.so))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
           $(if $(SAN),,$(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(filter-out %/session_test,$(ON_CPU_TESTS)) $(ON_CPU_PROGRAM))
 	@$(TEST_ENV) ON_CPU='$(if $(or $(SAN),$(if $(ON_CPU_TESTS),,none)),,$(ON_CPU))' \
@@ -125,6 +126,9 @@ cross-programs: $(CROSS_TESTS) wheel
 # Every allocation, thread and input/output call fails in turn; `make test` takes a sample.
 run-fault-test: all $(BUILD)/tests/haloconv_faults $(BUILD)/tests/faults_test
 	@$(TEST_ENV) HC_TEST_FAULTS=all tests/run $(BUILD)/tests/faults_test tests/host/test_faults.py
+# The node of PipeWire: its daemon killed 20 times, and a minute of the callback under the trap.
+run-pipewire-test: all $(TEST_TOOLS)
+	@$(TEST_ENV) HC_PIPEWIRE_DEATHS=20 HC_TRAP_SECONDS=60 tests/run tests/live/test_pipewire.py tests/live/test_desktop.py
 # Which lines of dsp/ and host/ the tests run, with gcc's counters; a build folder of its own.
 run-coverage:
 	-@$(MAKE) --no-print-directory QUIET=1 WITH_CUDA=0 BUILD=$(BUILD)/coverage OPT='-O1 -g' \
@@ -221,14 +225,14 @@ $(BUILD)/tests/bench_lv2: tests/bench/bench_lv2.c $(BUILD)/flags
 # ---- how tests are linked --------------------------------------------------------------------------------------------
 # link_test LIBRARIES,COMPILER: objects come before archives, so that a test's own functions replace those of archives.
 # The constructor of fault_calls.o must run last. With a sanitizer a test links every library: libgomp (of soxr) would leak
-# where a plugin is unloaded. A stand-in for JACK or PortAudio has all calls that are made.
+# where a plugin is unloaded. A stand-in for JACK or PortAudio has all calls that are made; that for PipeWire lacks streams.
 define link_test
 $(call say,LD,$@)
 $(Q)$(or $(2),$(CC)) $(ALL_LDFLAGS) $(if $(filter %/lv2_host.o %/clap_host.o %/vst3_host.o,$^),-rdynamic) $(filter-out %/fault_calls.o,$(filter %.o,$^)) \
   $(filter %/libhost.a,$^) $(filter %/libhaloconv.a,$^) $(filter %/fault_calls.o,$^) $(1) $(if $(SAN),,-Wl$(comma)--as-needed) \
   $(if $(filter %/libhost.a,$^),$(if $(filter %/fake_jack.o,$^),$(FAKED_LIBS),$(HOST_LIBS))) $(LIB_LIBS) -o $@
 endef
-FAKED_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(filter-out portaudio-2.0 jack,$(HOST_PKGS)))
+FAKED_LIBS := $(ARCHIVE_LIB) $(call pkg,--libs,$(filter-out portaudio-2.0 jack,$(HOST_PKGS)) $(if $(HAVE_PIPEWIRE),libpipewire-0.3))
 # link_with FOLDER,NAME: the objects of a test beside its own
 link_with = $(patsubst %,$(1)/%.o,$(filter $(HELPERS),$(LINKED_$(2)))) \
             $(if $(filter host,$(LINKED_$(2))),$(BUILD)/libhost.a)

@@ -43,6 +43,7 @@ struct configuration {
     int partition;                   /* frames that the text states; 0: it states none, or not possible ones          */
     bool is_mask;                    /* one response, from input 1 to output 1, that fits any number of inputs        */
     const char *client, *server;     /* NULL: not given                                                               */
+    const hc_virtual_device *device; /* NULL: none                                                                    */
     hc_port in_port[MASK_MAX_CHANNELS], out_port[MASK_MAX_CHANNELS]; /* absent names are NULL                         */
     struct bank_line *banks;         /* [n_banks]                                                                     */
     size_t n_banks, banks_cap;

@@ -199,6 +199,7 @@ int import_responses(const char *path, int n_in, int rate, unsigned flags, hc_re
         text_read(&import);
         made.client = c->client;
         made.server = c->server;
+        made.device = c->device;
         sounds_list(c);
         if (!arena->is_short && !import.names_only)
             make_responses(&import.network, n_in, (flags & HC_WITH_SOURCES) != 0, &made);

@@ -11,6 +11,7 @@ struct graph {
     struct import *import;
     struct node *nodes; /* [n_nodes] */
     int n_nodes;
+    struct spatializer_bank bank;
     int *order;      /* [n_nodes]: each node comes after the nodes that feed it */
     int n_in, n_out; /* ports of a copy of the graph */
     struct output {
@@ -54,7 +55,11 @@ static bool port_find(struct graph *g, const struct relaxed *at, int own, bool i
     const char *port_name = *node >= 0 ? colon + 1 : name;
     if (*node < 0) *node = own;
     const struct node_type *type = g->nodes[*node].type;
-    *port = find_port(port_name, is_output ? "Out" : "In", is_output ? type->n_out : type->n_in);
+    bool is_ear = is_output && type == &node_spatializer && strncmp(port_name, "Out ", 4) == 0;
+    if (is_ear)
+        *port = strcmp(port_name, "Out L") == 0 ? 0 : strcmp(port_name, "Out R") == 0 ? 1 : -1;
+    else
+        *port = find_port(port_name, is_output ? "Out" : "In", is_output ? type->n_out : type->n_in);
     if (*port >= 0) return true;
     IMPORT_REFUSE(g->import, at->line, "filter.graph", "the %s \"%.80s\" does not exist; name another, as NODE:%s",
                   is_output ? "output" : "input", name, is_output ? "Out" : "In");
@@ -72,8 +77,13 @@ static bool add_node(struct graph *g, const struct relaxed *json)
     *node = (struct node){.json = json, .name = relaxed_text(json, "name", "")};
     snprintf(node->statement, sizeof node->statement, "node %.50s", node->name);
     for (int i = 0; i < NODE_PORTS; i++) node->in[i] = (struct node_port){.node = -1, .external = -1};
-    node->type = strcmp(type, "builtin") == 0 ? node_type_find(label) : NULL;
-    if (strcmp(type, "builtin") != 0)
+    node->bank = &g->bank;
+    bool is_sofa = strcmp(type, "sofa") == 0;
+    if (is_sofa && strcmp(label, node_spatializer.label) == 0)
+        node->type = &node_spatializer;
+    else if (strcmp(type, "builtin") == 0)
+        node->type = node_type_find(label);
+    if (!is_sofa && strcmp(type, "builtin") != 0)
         IMPORT_REFUSE(import, json->line, node->statement, "is a program of type \"%.40s\"; remove the node", type);
     else if (!node->type)
         IMPORT_REFUSE(import, json->line, node->statement, "the label \"%.40s\" is unknown; use another node", label);
@@ -251,38 +261,55 @@ static void warn_volumes(struct import *import, const struct relaxed *graph)
     }
 }
 
-static void read_graph(struct import *import, const struct relaxed *args)
+static void read_graph(struct graph *g, const struct relaxed *args)
 {
-    struct graph g = {.import = import};
+    struct import *import = g->import;
     const struct relaxed *graph = relaxed_get(args, "filter.graph"), *nodes = relaxed_get(graph, "nodes");
     int n = relaxed_count(nodes);
     if (n < 1 || n > MAX_NODES) {
         IMPORT_REFUSE(import, args->line, "filter.graph", "has %d nodes; give 1 to %d", n, MAX_NODES);
         return;
     }
-    g.nodes = arena_alloc(import->c->arena, (size_t)n, sizeof *g.nodes);
-    if (!g.nodes) return;
+    g->nodes = arena_alloc(import->c->arena, (size_t)n, sizeof *g->nodes);
+    if (!g->nodes) return;
     bool are_known = true;
-    for (const struct relaxed *node = nodes->first; node; node = node->next) are_known &= add_node(&g, node);
+    for (const struct relaxed *node = nodes->first; node; node = node->next) are_known &= add_node(g, node);
     if (!are_known) return; /* the ports of an unknown node are unknown, too */
     const struct relaxed *links = relaxed_get(graph, "links");
     int n_left = NODE_PORTS * n;
     for (const struct relaxed *link = links ? links->first : NULL; link && n_left >= 0; link = link->next)
         if (n_left-- > 0)
-            add_link(&g, link);
+            add_link(g, link);
         else
             IMPORT_REFUSE(import, link->line, "filter.graph", "has more links than the nodes have inputs; remove some");
-    add_inputs(&g, relaxed_get(graph, "inputs"));
-    add_outputs(&g, relaxed_get(graph, "outputs"));
+    add_inputs(g, relaxed_get(graph, "inputs"));
+    add_outputs(g, relaxed_get(graph, "outputs"));
     warn_volumes(import, graph);
-    if (g.n_in + g.n_out == 0) {
+    if (g->n_in + g->n_out == 0) {
         IMPORT_REFUSE(import, args->line, "filter.graph", "has neither inputs nor outputs; name them");
         return;
     }
-    int copies = count_copies(&g, args);
-    if (!order_nodes(&g)) return;
+    int copies = count_copies(g, args);
+    if (!order_nodes(g)) return;
     for (int copy = 0; copy < copies && (copy == 0 || import->c->diagnostics.n_errors == 0); copy++)
-        play_graph(&g, copy);
+        play_graph(g, copy);
+}
+
+/* Records the sink or virtual microphone that the streams make. */
+static void read_device(struct import *import, const struct relaxed *args)
+{
+    const struct relaxed *in = relaxed_get(args, "capture.props"), *out = relaxed_get(args, "playback.props");
+    bool is_sink = strncmp(relaxed_text(in, "media.class", ""), "Audio/Sink", 10) == 0;
+    bool is_source = strncmp(relaxed_text(out, "media.class", ""), "Audio/Source", 12) == 0;
+    const struct relaxed *node = is_sink ? in : out, *other = is_sink ? out : in;
+    hc_virtual_device *device = is_sink != is_source ? arena_alloc(import->c->arena, 1, sizeof *device) : NULL;
+    if (!device) return;
+    *device = (hc_virtual_device){
+        .is_source = is_source,
+        .name = relaxed_text(node, "node.name", relaxed_text(args, "node.name", "haloconv")),
+        .description = relaxed_text(node, "node.description", relaxed_text(args, "node.description", NULL)),
+        .target = relaxed_text(other, "target.object", relaxed_text(other, "node.target", NULL))};
+    import->c->device = device;
 }
 
 static void read_module(struct import *import, const struct relaxed *args)
@@ -298,7 +325,10 @@ static void read_module(struct import *import, const struct relaxed *args)
     }
     c->defined_line = args->line;
     c->client = relaxed_text(args, "node.name", relaxed_text(args, "node.description", NULL));
-    read_graph(import, args);
+    struct graph g = {.import = import};
+    read_graph(&g, args);
+    hc_bank_data_free(&g.bank.data);
+    read_device(import, args);
 }
 
 /* Reads a configuration. A text without a rate has 48000 Hz, the default of PipeWire's graph. */

@@ -2,6 +2,7 @@
 #ifndef HALOCONV_PIPEWIRE_H
 #define HALOCONV_PIPEWIRE_H
 
+#include "dsp/haloconv_scenes.h"
 #include "relaxed_json.h"
 
 enum { NODE_PORTS = 8 };
@@ -11,6 +12,12 @@ struct node_port {        /* where an input port gets its signal                
     int external;         /* an input of the graph, from 0; -1: none                */
 };
 
+struct spatializer_bank { /* the file of the last spatializer                       */
+    const char *path;     /* in the arena; NULL: no file yet                        */
+    hc_bank_data data;    /* empty after an error                                   */
+    double gain;          /* the gain that libmysofa gives the bank                 */
+};
+
 struct node {
     const struct relaxed *json;
     const char *name;
@@ -18,6 +25,7 @@ struct node {
     const struct node_type *type;
     struct node_port in[NODE_PORTS];
     const struct filter *filter[NODE_PORTS]; /* filters of the outputs, for all copies; NULL: none, or not made yet */
+    struct spatializer_bank *bank; /* one for all spatializers of the graph         */
     int copy;             /* copy of the graph that is being made, from 0; only copy 0 adds warnings */
     const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* signals of that copy         */
 };
@@ -30,6 +38,9 @@ struct node_type {
     const char *controls[NODE_PORTS + 1]; /* names, in the order of their indexes; NULL: no more */
 };
 
+/* Returns the value of a control, which the text names by name or index. */
+double node_control(struct import *import, const struct node *node, int index, double missing);
+
 /* Warns about controls that the node lacks, which PipeWire ignores. */
 void node_warn_controls(struct import *import, const struct node *node);
 
@@ -41,6 +52,8 @@ double node_whole_frames(const struct import *import, double seconds, double max
 /* Convolves a signal with the impulse response that a config names. channel: the file's, if the config names none. */
 const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
                                    int channel, const struct signal *in);
+
+extern const struct node_type node_spatializer; /* the only node of type sofa */
 
 /* Finds the type of a builtin node by its label; NULL: absent. */
 const struct node_type *node_type_find(const char *label);

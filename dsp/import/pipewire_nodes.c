@@ -13,8 +13,7 @@ enum { MAX_SECTIONS = 64 };
 
 /* ---- controls ----------------------------------------------------------------------------------- */
 
-/* Returns the value of a control, which the text names by name or index. */
-static double control(struct import *import, const struct node *node, int index, double missing)
+double node_control(struct import *import, const struct node *node, int index, double missing)
 {
     const struct relaxed *controls = relaxed_get(node->json, "control");
     const char *name = node->type->controls[index];
@@ -49,7 +48,7 @@ static void play_invert(struct import *import, struct node *node)
 
 static void play_linear(struct import *import, struct node *node)
 {
-    double mult = control(import, node, 1, 1), add = control(import, node, 2, 0);
+    double mult = node_control(import, node, 1, 1), add = node_control(import, node, 2, 0);
     if (add != 0) NODE_REFUSE(import, node, "Add %g adds a constant, which a convolution cannot do; remove it", add);
     node->play_out[0] = signal_gain(&import->network, node->play_in[0], mult);
 }
@@ -59,7 +58,7 @@ static void play_mixer(struct import *import, struct node *node)
     for (int i = 0; i < NODE_PORTS; i++)
         node->play_out[0] = signal_add(
             &import->network, node->play_out[0],
-            signal_gain(&import->network, node->play_in[i], node->play_in[i] ? control(import, node, i, 1) : 1));
+            signal_gain(&import->network, node->play_in[i], node->play_in[i] ? node_control(import, node, i, 1) : 1));
 }
 
 /* ---- delay -------------------------------------------------------------------------------------- */
@@ -96,8 +95,9 @@ static void play_delay(struct import *import, struct node *node)
     struct network *net = &import->network;
     const struct relaxed *config = relaxed_get(node->json, "config");
     double max_s = relaxed_number(import, node->statement, config, "max-delay", 1);
-    struct comb comb = {.feedback = control(import, node, 1, 0), .feedforward = control(import, node, 2, 0)};
-    comb.delay_s = node_whole_frames(import, control(import, node, 0, 0), max_s > 0 ? fmin(max_s, MAX_DELAY_S) : 1);
+    struct comb comb = {.feedback = node_control(import, node, 1, 0), .feedforward = node_control(import, node, 2, 0)};
+    comb.delay_s =
+        node_whole_frames(import, node_control(import, node, 0, 0), max_s > 0 ? fmin(max_s, MAX_DELAY_S) : 1);
     bool is_comb = comb.feedback != 0 || comb.feedforward != 0;
     if (is_comb && (comb.delay_s == 0 || fabs(comb.feedback) >= 1))
         NODE_REFUSE(import, node,
@@ -160,8 +160,8 @@ static void play_sections(struct import *import, struct node *node, int in, cons
 static void play_biquad(struct import *import, struct node *node)
 {
     struct section s;
-    if (section_of(import, node->type->label, control(import, node, 0, 0), control(import, node, 1, 0),
-                   control(import, node, 2, 0), &s))
+    if (section_of(import, node->type->label, node_control(import, node, 0, 0), node_control(import, node, 1, 0),
+                   node_control(import, node, 2, 0), &s))
         play_sections(import, node, 0, &s, s.form == SECTION_GIVEN && !s.given ? 0 : 1);
 }
 
@@ -228,7 +228,7 @@ static void play_parametric(struct import *import, struct node *node)
 
 static void play_dc_block(struct import *import, struct node *node)
 {
-    double r = control(import, node, 0, 0.995);
+    double r = node_control(import, node, 0, 0.995);
     struct rated_biquad given = {.biquad = {1, -1, 0, -r, 0}}, *kept = arena_alloc(import->c->arena, 1, sizeof *kept);
     struct section s = {.form = SECTION_GIVEN, .given = kept, .n_given = 1};
     if (!kept) return;

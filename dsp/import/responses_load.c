@@ -14,15 +14,16 @@
 /* ---- the channel rule --------------------------------------------------------------------------- */
 
 /* HeSuVi's files have 14 channels: responses of both ears to each of seven loudspeakers, mirrored for those on the
- * right. The inputs are those of WAV's 7.1: FL FR FC LFE BL BR SL SR; the LFE plays like the centre. */
-enum { HESUVI_CHANNELS = 14, HESUVI_INPUTS = 8 };
+ * right. The inputs are those of WAV's 7.1: FL FR FC LFE BL BR SL SR; the LFE plays like the centre. Seven inputs lack
+ * the LFE. */
+enum { HESUVI_CHANNELS = 14, HESUVI_INPUTS = 8, HESUVI_LFE = 3 };
 static const struct {
     int left, right; /* the file's channels for the ears */
 } hesuvi[HESUVI_INPUTS] = {{0, 1}, {8, 7}, {6, 13}, {6, 13}, {4, 5}, {12, 11}, {2, 3}, {10, 9}};
 
 static bool is_hesuvi(int n_mask, int n_in)
 {
-    return n_mask == HESUVI_CHANNELS && (n_in == 2 || n_in == 6 || n_in == HESUVI_INPUTS);
+    return n_mask == HESUVI_CHANNELS && (n_in == 2 || (n_in >= 6 && n_in <= HESUVI_INPUTS));
 }
 
 static int refuse_channels(int n_mask, int n_in, const char *path, struct reason *why)
@@ -52,7 +53,8 @@ static int routes_by_channel_rule(hc_responses *responses, int n_in, const char 
     for (int i = 0; i < n; i++) {
         int in = true_stereo || two_ears ? i / 2 : n_in == 1 ? 0 : i;
         int out = true_stereo || two_ears ? i % 2 : i;
-        int channel = n_mask == 1 ? 0 : !two_ears ? i : out == 0 ? hesuvi[in].left : hesuvi[in].right;
+        int from = in >= HESUVI_LFE && n_in == HESUVI_INPUTS - 1 ? in + 1 : in; /* the loudspeaker */
+        int channel = n_mask == 1 ? 0 : !two_ears ? i : out == 0 ? hesuvi[from].left : hesuvi[from].right;
         responses->routes[i] = (hc_route){
             .in = in, .out = out, .taps = responses->channel[channel], .n_taps = responses->n_frames, .gain = 1.0f};
     }

@@ -320,7 +320,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
                 session_request_mask(session, c.target.watch.path);
             session_watch_kept(session);
         }
-        service_tend(session, c.is_down ? host->name : NULL);
+        service_tend(session, c.is_down ? host->name : NULL, host->is_idle && host->is_idle(host->data));
         read_levels(&c, now);
     }
     service_stop();

@@ -15,10 +15,11 @@ struct midi;
 struct nsm;
 struct osc;
 
-struct control_host { /* JACK or PortAudio; every function runs on the control thread                           */
+struct control_host { /* JACK, PipeWire or PortAudio; every function runs on the control thread                 */
     void *data;
     const char *name;                                       /* for messages, as "the JACK server"               */
     bool (*is_alive)(void *data);
+    bool (*is_idle)(void *data);                            /* alive, but calls no callback now; NULL: never    */
     /* After stop: try once to start again. After success *why names what is back, or is "". */
     bool (*restart)(void *data, char *why, size_t cap);
     void (*stop)(void *data);                               /* no callback runs afterwards                      */

@@ -8,28 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-void jack_midi_copy(struct jack_midi *midi, jack_port_t *port, jack_nframes_t n)
+void jack_midi_copy(struct midi_ring *ring, jack_port_t *port, jack_nframes_t n)
 {
     void *buffer = jack_port_get_buffer(port, n);
     jack_midi_event_t event;
     for (uint32_t i = 0; jack_midi_event_get(&event, buffer, i) == 0; i++)
-        midi_ring_put(&midi->ring, event.buffer, event.size);
-}
-
-static bool next(void *data, struct midi_message *message)
-{
-    return midi_ring_read(data, message);
-}
-
-static uint64_t lost(void *data)
-{
-    const struct midi_ring *ring = data;
-    return atomic_load(&ring->lost);
-}
-
-struct midi_source jack_midi_source(struct jack_midi *midi)
-{
-    return (struct midi_source){.data = &midi->ring, .next = next, .lost = lost, .fd = -1};
+        midi_ring_put(ring, event.buffer, event.size);
 }
 
 static bool is_called(jack_client_t *client, const char *port, const char *part)
@@ -53,14 +37,11 @@ static bool find_output(jack_client_t *client, const char *part, char *name, siz
     return is_found;
 }
 
-void jack_midi_tend(struct jack_midi *midi, jack_client_t *client, const jack_port_t *port)
+bool jack_midi_connect(jack_client_t *client, const char *part, const jack_port_t *port)
 {
     char output[512];
-    if (!midi->connect || !atomic_exchange(&midi->is_sought, false)) return;
-    int error = find_output(client, midi->connect, output, sizeof output)
-                    ? jack_connect(client, output, jack_port_name(port))
-                    : ENOENT;
-    if (error && error != EEXIST)
-        atomic_store(&midi->is_sought, true); /* try again: the port's client may not be active yet */
+    int error =
+        find_output(client, part, output, sizeof output) ? jack_connect(client, output, jack_port_name(port)) : ENOENT;
+    return !error || error == EEXIST;
 }
 #endif

@@ -1,4 +1,4 @@
-/* live_options - the command line of `haloconv jack` and `haloconv live`: the options of both. */
+/* live_options - the command lines of `haloconv jack`, `pipewire` and `live`, and their common options. */
 #ifndef LIVE_OPTIONS_H
 #define LIVE_OPTIONS_H
 
@@ -24,10 +24,13 @@ struct live_settings {
     struct midi_settings midi;
     struct live_scene_settings scene; /* session.scene points here                                                */
     bool watch, reconnect;
-    const char *name, *server;      /* for jack; NULL: not asked for                                              */
+    const char *name, *server;      /* for jack and pipewire; NULL: not asked for                                 */
+    const char *description;        /* for pipewire; NULL: the name                                               */
+    const char *sink, *source, *channels; /* for pipewire; NULL: not asked for                                    */
+    bool is_default;                /* for pipewire: the sink or source becomes the default one                   */
     bool connect;
-    const char *input, *output;     /* for live; NULL: the default device                                         */
-    int rate, block;                /* for live; rate 0: the device's; block 0: any                               */
+    const char *input, *output;     /* for live and pipewire; NULL: the default device, or not asked for          */
+    int rate, block;                /* for live and pipewire; rate 0: the device's; block 0: any                  */
     double latency_ms;              /* for live; below 0: the device's low latency                                */
     bool one_clock;                 /* for live: input and output run by one clock, whatever their names          */
 };
@@ -39,11 +42,11 @@ int live_options_parse(const struct command_line *line, int argc, char **argv, b
 
 void live_options_free(struct live_settings *settings);
 
-extern const struct command_line jack_line, portaudio_line; /* command lines of jack and live */
+extern const struct command_line jack_line, pipewire_line, portaudio_line;
 extern const struct option_row live_options[]; /* rows for struct live_settings */
 
 #define LIVE_OPTION_TO(field) OPTION_TO(struct live_settings, field)
-#define LIVE_OPTIONS_TITLE "Options of jack and live:"
+#define LIVE_OPTIONS_TITLE "Options of jack, pipewire and live:"
 #define LIVE_OPTIONS_KEYS \
     "Keys: b bypass; + - gain; w W wet and d D dry, down and up by 1 dB; n p next and previous mask; a A/B: compare " \
     "the mask with the next at equal loudness, then switch, and A end that; r load the mask again; c makes the " \

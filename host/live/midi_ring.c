@@ -24,3 +24,19 @@ bool midi_ring_read(struct midi_ring *ring, struct midi_message *message)
     atomic_store_explicit(&ring->dequeued, dequeued + 1, memory_order_release);
     return true;
 }
+
+static bool next(void *data, struct midi_message *message)
+{
+    return midi_ring_read(data, message);
+}
+
+static uint64_t lost(void *data)
+{
+    const struct midi_ring *ring = data;
+    return atomic_load(&ring->lost);
+}
+
+struct midi_source midi_ring_source(struct midi_ring *ring)
+{
+    return (struct midi_source){.data = ring, .next = next, .lost = lost, .fd = -1};
+}

@@ -4,7 +4,7 @@
 #ifndef MIDI_RING_H
 #define MIDI_RING_H
 
-#include "midi_map.h"
+#include "midi.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,5 +25,7 @@ void midi_ring_put(struct midi_ring *ring, const uint8_t *bytes, size_t n);
 
 /* Dequeues the oldest message. false: the ring is empty. Control thread. */
 bool midi_ring_read(struct midi_ring *ring, struct midi_message *message);
+
+struct midi_source midi_ring_source(struct midi_ring *ring);
 
 #endif

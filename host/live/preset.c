@@ -179,6 +179,14 @@ const char *preset_command(const struct preset *p)
     return command;
 }
 
+enum preset_kind preset_kind(const char *command)
+{
+    static const char *const names[PRESET_KINDS] = {"jack", "pipewire", "live"};
+    int kind = 0;
+    while (kind < PRESET_KINDS && strcmp(command, names[kind]) != 0) kind++;
+    return kind;
+}
+
 struct option_names preset_masks(const struct preset *p)
 {
     return (struct option_names){p->masks, p->n_masks};
@@ -198,8 +206,8 @@ __attribute__((format(printf, 2, 3))) static bool refuse(const struct command_li
 
 static bool apply_command(const struct preset_line *l, const char *where, const struct command_line *line)
 {
-    bool is_known = l->value && (strcmp(l->value, "jack") == 0 || strcmp(l->value, "live") == 0);
-    if (!is_known) return refuse(line, "%s: command: needs \"jack\" or \"live\"", where);
+    bool is_known = l->value && preset_kind(l->value) < PRESET_KINDS;
+    if (!is_known) return refuse(line, "%s: command: needs \"jack\", \"pipewire\" or \"live\"", where);
     return strcmp(l->value, line->command) == 0 ||
            refuse(line, "%s: the preset is for haloconv %s; start that, or `haloconv run`", where, l->value);
 }

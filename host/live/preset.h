@@ -1,6 +1,6 @@
 /* preset - a file with the masks and options of a live session, a line KEY = VALUE each:
  *
- *   command = jack          `haloconv run` starts this command; jack if the line is missing
+ *   command = jack          `haloconv run` starts this command (pipewire, live); jack if the line is missing
  *   mask = hall.wav         a line for each mask; the path is relative to the file's folder
  *   gain = -3               any option of the command
  *   reconnect = yes         an option without a value is yes or no
@@ -22,8 +22,11 @@ const char *preset_folder(int i);
 struct preset *preset_open(const char *name, char *why, size_t cap);
 void preset_close(struct preset *preset); /* NULL is allowed */
 
-/* Returns the command of the preset: "jack", "live" or a wrong word. */
+/* Returns the command of the preset: "jack", "pipewire", "live" or a wrong word. */
 const char *preset_command(const struct preset *preset);
+
+enum preset_kind { PRESET_JACK, PRESET_PIPEWIRE, PRESET_LIVE, PRESET_KINDS };
+enum preset_kind preset_kind(const char *command); /* PRESET_KINDS: a wrong word */
 
 /* Writes all lines but the masks into the settings of a command, which then point to texts of the preset. false: a
  * usage error was printed for each wrong line. */

@@ -13,6 +13,21 @@
 
 static const struct option_row no_options[] = {{0}};
 
+static const struct kind {
+    const char *name;
+    int (*command)(int argc, char **argv);
+    const struct command_line *line;
+} kinds[PRESET_KINDS] = {[PRESET_JACK] = {"jack", jack_command, &jack_line},
+                         [PRESET_PIPEWIRE] = {"pipewire", pipewire_command, &pipewire_line},
+                         [PRESET_LIVE] = {"live", live_command, &portaudio_line}};
+
+/* Returns the kind of a preset. jack, as every command, refuses a wrong word with the line's number. */
+static const struct kind *find_kind(const struct preset *preset)
+{
+    enum preset_kind kind = preset_kind(preset_command(preset));
+    return &kinds[kind < PRESET_KINDS ? kind : PRESET_JACK];
+}
+
 /* ---- run ----------------------------------------------------------------------------------------------------- */
 
 struct run_settings {
@@ -22,10 +37,11 @@ struct run_settings {
 static const struct command_line run_line = {
     .command = "run",
     .usage = "PRESET",
-    .text = "Starts a preset: `haloconv jack --preset PRESET` or `haloconv live --preset PRESET`, as the preset's line "
-            "`command = jack` or `command = live` says.\v"
-            "PRESET may be followed by options of that command, which win over the preset. The units "
-            "haloconv@PRESET.service of systemd call this command.",
+    .text =
+        "Starts a preset: `haloconv jack --preset PRESET`, or `pipewire` or `live` instead of `jack`, as the preset's "
+        "line `command = jack` says.\v"
+        "PRESET may be followed by options of that command, which win over the preset. The units "
+        "haloconv@PRESET.service of systemd call this command.",
     .groups = {{NULL, no_options}},
     .names = "PRESET",
     .min_names = 1,
@@ -45,14 +61,14 @@ int run_command(int argc, char **argv)
         message_error("%s", why);
         return EXIT_USAGE;
     }
-    bool is_live = strcmp(preset_command(preset), "live") == 0; /* another word is refused by either command */
+    const struct kind *kind = find_kind(preset);
     preset_close(preset);
     char **words = calloc((size_t)argc + 2, sizeof *words);
     if (!words) return message_error("run: no memory; free some memory");
-    words[0] = is_live ? "live" : "jack";
+    words[0] = (char *)kind->name;
     words[name] = "--preset";
     for (int i = 1; i < argc; i++) words[i < name ? i : i + 1] = argv[i];
-    status = is_live ? live_command(argc + 1, words) : jack_command(argc + 1, words);
+    status = kind->command(argc + 1, words);
     free(words);
     return status;
 }
@@ -63,7 +79,7 @@ static const struct command_line presets_line = {
     .command = "presets",
     .usage = "",
     .text = "Lists the presets and their folders. A preset is a file NAME.conf with the masks and options of "
-            "`haloconv jack` or `haloconv live`; `haloconv run NAME` starts it.",
+            "`haloconv jack`, `pipewire` or `live`; `haloconv run NAME` starts it.",
     .groups = {{NULL, no_options}}};
 
 static const char ENDING[] = ".conf";
@@ -74,13 +90,12 @@ static int is_preset(const struct dirent *entry)
     return entry->d_name[0] != '.' && n > ending && strcmp(entry->d_name + n - ending, ENDING) == 0;
 }
 
-/* Prints an error for each line that jack or live would refuse. */
+/* Prints an error for each line that the command would refuse. */
 static bool check(struct preset *preset)
 {
     static struct live_settings settings;
-    bool is_live = strcmp(preset_command(preset), "live") == 0;
     memset(&settings, 0, sizeof settings);
-    return preset_apply(preset, is_live ? &portaudio_line : &jack_line, &settings);
+    return preset_apply(preset, find_kind(preset)->line, &settings);
 }
 
 static void print_preset(int folder, const char *file)

@@ -99,7 +99,8 @@ void service_wait(const char *why)
     pet(stopwatch_now());
 }
 
-static void report_session(const struct session_status *status, bool is_bypassed, const char *missing, bool hangs)
+static void report_session(const struct session_status *status, bool is_bypassed, const char *missing, bool is_idle,
+                           bool hangs)
 {
     static const char *const states[] = {[HC_LIVE_OK] = "",
                                          [HC_LIVE_STANDBY] = " on the CPU; the GPU is lost",
@@ -107,13 +108,15 @@ static void report_session(const struct session_status *status, bool is_bypassed
     const char *slash = strrchr(status->mask, '/'), *mask = slash ? slash + 1 : status->mask;
     if (missing)
         report("waits for %s; %s", missing, mask);
+    else if (is_idle)
+        report("is idle; %s", mask);
     else if (!hangs)
         report("%s %s%s", is_bypassed ? "bypasses" : "plays", mask, states[status->stats.state]);
     else if (report("hangs: no block of audio comes; %s", mask))
         message_error("no block of audio comes from the server or device; restart that if no block follows");
 }
 
-void service_tend(struct session *session, const char *missing)
+void service_tend(struct session *session, const char *missing, bool is_idle)
 {
     struct session_status status;
     double now = stopwatch_now();
@@ -121,17 +124,17 @@ void service_tend(struct session *session, const char *missing)
     if (service.fd < 0 || now < service.next_tend) return;
     service.next_tend = now + TEND_S;
     session_get_status(session, &status);
-    bool goes_on = missing || status.stats.blocks != service.blocks;
+    bool goes_on = missing || is_idle || status.stats.blocks != service.blocks;
     if (goes_on || service.last_block_s == 0) service.last_block_s = now;
     service.blocks = status.stats.blocks;
     if (goes_on) become_ready();
     if (goes_on) pet(now);
-    if (service.is_reloading && (missing || session_is_settled(session))) {
+    if (service.is_reloading && (missing || is_idle || session_is_settled(session))) {
         service.is_reloading = false;
         notify("READY=1\n");
     }
     if (service.is_ready)
-        report_session(&status, session_get(session, HC_BYPASS) != 0, missing,
+        report_session(&status, session_get(session, HC_BYPASS) != 0, missing, is_idle,
                        now - service.last_block_s > (service.watchdog_s > 0 ? service.watchdog_s / 2 : HANG_S));
 }
 

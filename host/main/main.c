@@ -51,6 +51,9 @@ static const char built_with[] = ""
 #ifdef HC_WITH_JACK
                                  " jack"
 #endif
+#ifdef HC_WITH_PIPEWIRE
+                                 " pipewire"
+#endif
 #ifdef HC_WITH_ALSA
                                  " alsa"
 #endif
@@ -80,7 +83,8 @@ static const struct command {
     {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
     {"live", "MASK...", "microphone to speakers", live_command, false},
     {"jack", "MASK...", "a JACK client with one port a channel", jack_command, false},
-    {"run", "PRESET", "jack or live, as a file of options says", run_command, false},
+    {"pipewire", "MASK...", "a PipeWire node with one port a channel", pipewire_command, false},
+    {"run", "PRESET", "jack, pipewire or live, as a file of options says", run_command, false},
     {"presets", "", "the presets, and their folders", presets_command, false},
     {"devices", "", "GPUs and audio devices", devices_command, false},
     {"room", "", "measure and correct loudspeakers, step by step", room_command, false},

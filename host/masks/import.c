@@ -7,6 +7,7 @@
 #include "host/files/mask_diagnostics.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -36,7 +37,7 @@ static const struct command_line import_line = {
         "mask. "
         "The responses that are not in sound files already are written beside it. Each statement that cannot be "
         "represented is printed with its line; a note has the number of computed filters, and the length of the "
-        "longest. "
+        "longest. If FILE makes a sink or microphone of PipeWire, the command that replaces it is printed. "
         "FILE can be given to the other commands directly, too.\v"
         "Exit status: 0 the configuration is written, 1 it is not, 2 wrong usage.\n\n"
         "  haloconv import brutefir.conf -o room.conf",
@@ -46,6 +47,46 @@ static const struct command_line import_line = {
     .max_names = 1,
     .names_to = offsetof(struct import_settings, names),
     .masks_from = 1};
+
+/* Appends an option and its value for a shell, in quotes if the value needs them. */
+static void append_word(FILE *to, const char *option, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-,%+:=@";
+    bool is_plain = *word && !word[strspn(word, plain)];
+    fprintf(to, " %s%s", option, is_plain ? "" : "'");
+    for (; *word; word++) fprintf(to, *word == '\'' ? "'\\''" : "%c", *word);
+    if (!is_plain) putc('\'', to);
+}
+
+/* Appends the positions of the channels, or their number if the text does not name them. */
+static void append_channels(FILE *to, const hc_port *ports, int n)
+{
+    bool is_named = strchr(ports[0].name, '-') == NULL; /* in-1, out-1: not named */
+    fputs(" --channels ", to);
+    if (!is_named) fprintf(to, "%d", n);
+    for (int i = 0; i < n && is_named; i++) fprintf(to, "%s%s", i ? "," : "", ports[i].name);
+}
+
+/* Makes the command that replaces the sink or virtual microphone of the mask; NULL: there is none. The caller frees
+ * it. */
+static char *command_make(const hc_responses *mask, const char *path)
+{
+    const hc_virtual_device *device = mask->device;
+    char *command = NULL;
+    size_t size;
+    FILE *to = device ? open_memstream(&command, &size) : NULL;
+    if (!to) return NULL;
+    fputs("haloconv pipewire", to);
+    append_word(to, device->is_source ? "--source " : "--sink ", device->name);
+    if (device->description) append_word(to, "--description ", device->description);
+    append_channels(to, device->is_source ? mask->out_port : mask->in_port,
+                    device->is_source ? mask->n_out : mask->n_in);
+    if (device->target) append_word(to, device->is_source ? "--input " : "--output ", device->target);
+    append_word(to, "", path);
+    if (fclose(to) == 0) return command;
+    free(command);
+    return NULL;
+}
 
 static void print_report(const struct configuration_out *out)
 {
@@ -57,6 +98,9 @@ static void print_report(const struct configuration_out *out)
     for (int i = 0; i < out->n_files; i++)
         printf("%s: %d channel%s of %d frame%s\n", out->files[i].path, out->files[i].n_channels,
                message_s(out->files[i].n_channels), out->files[i].n_frames, message_s(out->files[i].n_frames));
+    char *command = command_make(mask, out->source);
+    if (command) printf("replaces its %s: %s\n", mask->device->is_source ? "microphone" : "sink", command);
+    free(command);
 }
 
 static int print_json(const struct configuration_out *out, const char *why)
@@ -66,11 +110,13 @@ static int print_json(const struct configuration_out *out, const char *why)
     for (int i = 0; i < out->n_files; i++)
         json_array_append_new(files, json_pack("{s:o, s:i, s:i}", "file", json_text(out->files[i].path), "channels",
                                                out->files[i].n_channels, "frames", out->files[i].n_frames));
-    json_t *all =
-        json_pack("{s:o, s:o, s:b, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:o, s:o}", "file", json_text(out->source),
-                  "output", json_text(out->path), "ok", !why, "inputs", mask->n_in, "outputs", mask->n_out, "responses",
-                  mask->n_routes, "rate", json_known(mask->rate), "files", files, "errors", mask->n_errors, "warnings",
-                  mask->n_warnings, "error", json_text(why), "diagnostics", mask_diagnostics_json(mask));
+    char *command = command_make(mask, out->source);
+    json_t *all = json_pack("{s:o, s:o, s:b, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:o, s:o, s:o}", "file",
+                            json_text(out->source), "output", json_text(out->path), "ok", !why, "inputs", mask->n_in,
+                            "outputs", mask->n_out, "responses", mask->n_routes, "rate", json_known(mask->rate),
+                            "files", files, "errors", mask->n_errors, "warnings", mask->n_warnings, "error",
+                            json_text(why), "diagnostics", mask_diagnostics_json(mask), "command", json_text(command));
+    free(command);
     int status = json_print(all, 17, out->path);
     return why ? EXIT_FAILED : status;
 }

@@ -9,6 +9,8 @@
   matrix the same with 32 x 32 responses of 1 s; only on request: a heavy load for a CPU, a light one for a GPU
   load   8 x 8 responses of 1 s, haloconv and jconvolver on the same server, by turns: JACK's load (what the callbacks
          take) and the processor time of the whole process with all its threads
+  pipewire  a stereo mask of 3 s in `haloconv pipewire` and in PipeWire's own convolver (module filter-chain), by turns, on
+         one daemon in cycles of PERIOD frames: the processor time of the whole process
 
 HALOCONV or BUILD chooses the program; BACKEND (cpu) and LIVE_OPTIONS ("--spin") are passed on to hold and matrix.
 HC_TEST_SEED (0) chooses the responses.
@@ -30,6 +32,7 @@ import time
 import numpy as np
 import soundfile
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("BUILD", "build")).resolve()
 HALOCONV = os.environ.get("HALOCONV", str(BUILD / "haloconv"))
 SECONDS = float(os.environ.get("LIVE_SECONDS", "60"))
@@ -37,7 +40,7 @@ PERIOD = int(os.environ.get("PERIOD", "64"))
 BACKEND = os.environ.get("BACKEND", "cpu")
 OPTIONS = os.environ.get("LIVE_OPTIONS", "").split()
 SEED = int(os.environ.get("HC_TEST_SEED", 0))
-PARTS = sys.argv[1:] or ["hold", "load"]
+PARTS = sys.argv[1:] or ["hold", "load", "pipewire"]
 
 
 class Server:
@@ -207,8 +210,86 @@ def load():
     server.stop()
 
 
+def nodes(env, name):
+    """Ports of the nodes whose name begins so, as pw-link has them: inputs, outputs."""
+    def lines(option):
+        done = subprocess.run(["pw-link", option], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              check=False)
+        return [line for line in done.stdout.splitlines() if line.startswith(name)]
+    return lines("-i"), lines("-o")
+
+
+def dsp_ports(env, node, direction):
+    """What a session manager would do: the stream of a filter-chain gets a port for each channel."""
+    audio = "mediaType: audio mediaSubtype: raw format: F32P rate: 48000 channels: 2 position: [ FL FR ]"
+    subprocess.run(["pw-cli", "set-param", node, "PortConfig", f"{{ direction: {direction} mode: dsp format: {{ {audio} }} }}"],
+                   env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
+
+def run_nanoseconds(pid):
+    """Processor time of all threads; zombies and threads that ended are left out."""
+    return sum(int(file.read_text().split()[0]) for file in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"))
+
+
+def pipewire():
+    if not shutil.which("pipewire") or not (BUILD / "tests/pipewire_stage").exists():
+        print("pipewire: no daemon here, or none in the build; .ci/setup test installs it")
+        return
+    folder = pathlib.Path("runtime").resolve()
+    folder.mkdir()
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "PIPEWIRE_RUNTIME_DIR": str(folder),
+           "XDG_CONFIG_HOME": str(folder), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
+    soundfile.write("h.wav", noise(1, 3 * 48000, 2, 1 / 200), 48000, subtype="FLOAT")
+    (np.random.default_rng(SEED).standard_normal((int(48000 * SECONDS), 2), np.float32) / 100).tofile("noise.f32")
+    convolvers = " ".join(f"{{ type = builtin label = convolver name = c{ch} config = {{ filename = \"{pathlib.Path('h.wav').resolve()}\""
+                          f" channel = {ch} }} }}" for ch in [0, 1])
+    pathlib.Path("chain.conf").write_text(f"""
+context.spa-libs = {{ audio.convert.* = audioconvert/libspa-audioconvert support.* = support/libspa-support }}
+context.modules = [
+    {{ name = libpipewire-module-rt args = {{ rtkit.enabled = false rtportal.enabled = false }} flags = [ ifexists nofail ] }}
+    {{ name = libpipewire-module-protocol-native }} {{ name = libpipewire-module-client-node }}
+    {{ name = libpipewire-module-adapter }}
+    {{ name = libpipewire-module-filter-chain args = {{ filter.graph = {{ nodes = [ {convolvers} ]
+            inputs = [ "c0:In" "c1:In" ] outputs = [ "c0:Out" "c1:Out" ] }}
+        audio.channels = 2 audio.position = [ FL FR ]
+        capture.props = {{ node.name = chain-in }} playback.props = {{ node.name = chain-out }} }} }}
+]""")
+    log = open("daemon.log", "w")
+    daemon = subprocess.Popen(["pipewire", "-c", str(ROOT / "tests/live/pipewire.conf")], env=env, stdin=subprocess.DEVNULL,
+                              stdout=log, stderr=log)
+    commands = {"haloconv": [HALOCONV, "pipewire", "h.wav", "--backend", "cpu", *OPTIONS],
+                "filter-chain": ["pipewire", "-c", str(pathlib.Path("chain.conf").resolve())]}
+    time.sleep(0.5)
+    subprocess.run(["pw-metadata", "-n", "settings", "0", "clock.force-quantum", str(PERIOD)], env=env, stdout=log, check=True)
+    results = {name: [] for name in commands}
+    for _ in range(3):
+        for name, command in commands.items():
+            process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            time.sleep(1)
+            prefixes = ("chain-in:", "chain-out:") if name == "filter-chain" else ("haloconv:", "haloconv:")
+            if name == "filter-chain":
+                dsp_ports(env, "chain-in", "Input"), dsp_ports(env, "chain-out", "Output")
+                time.sleep(0.5)
+            ends = ("in-", "out-") if name == "haloconv" else ("playback_", "capture_")
+            began, start = run_nanoseconds(process.pid), time.monotonic()
+            subprocess.run([str(BUILD / "tests/pipewire_stage"), "noise.f32", "2", prefixes[0] + ends[0],
+                            prefixes[1] + ends[1], "2", "out.f32", str(int(48000 * SECONDS))], env=env, stdout=log,
+                           stderr=log, check=True)
+            core = 1e-7 * (run_nanoseconds(process.pid) - began) / (time.monotonic() - start)
+            out = np.fromfile("out.f32", np.float32).reshape(-1, 2)
+            results[name].append((core, np.isnan(out[:, 0]).sum() // PERIOD, float(np.nanstd(out[-48000:]))))
+            finish(process)
+    print(f"pipewire: stereo, 3 s, cycles of {PERIOD} frames, 3 turns of {SECONDS:.0f} s")
+    for name, turns in results.items():
+        print(f"      {name:12s} {statistics.median(t[0] for t in turns):5.2f} % of a core (each turn "
+              f"{', '.join(f'{t[0]:.2f}' for t in turns)}), cycles missing {sum(t[1] for t in turns)}, RMS of the output "
+              f"{turns[0][2]:.4f}", flush=True)
+    daemon.terminate()
+    daemon.wait()
+
+
 print(f"HC_TEST_SEED={SEED}")
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     for part in PARTS:
-        {"hold": hold, "matrix": matrix, "load": load}[part]()
+        {"hold": hold, "matrix": matrix, "load": load, "pipewire": pipewire}[part]()

@@ -218,7 +218,7 @@ ARROWS = {
     "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h"], "dsp/import": PUBLIC,
                  "dsp/signal": ["dsp/signal/k_weighting.h"], "dsp/banks": PUBLIC, "dsp/scene": PUBLIC},
     "dsp/masks": {},
-    "dsp/import": {"dsp/masks": ANY, "dsp/signal": ANY},
+    "dsp/import": {"dsp/masks": ANY, "dsp/signal": ANY, "dsp/banks": PUBLIC},
     "dsp/signal": {},
     "kernels/fft": {},
     "kernels/backend": {"dsp/base": ANY, "dsp/device": ANY, "kernels/fft": ANY},

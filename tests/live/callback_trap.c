@@ -1,4 +1,5 @@
-/* callback_trap - preloaded into the program, it watches the JACK process callback of the unchanged program.
+/* callback_trap - preloaded into the program, it watches the process callback for JACK or PipeWire of the unchanged
+ * program.
  * trap.c catches an allocation or a lock, the kernel a system call (system call user dispatch, Linux 5.11). The first
  * one caught is reported on standard error and ends the program with status 99.
  *
@@ -8,7 +9,6 @@
 #include "trap.h"
 
 #include <dlfcn.h>
-#include <jack/jack.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -18,6 +18,14 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifdef HC_WITH_JACK
+#include <jack/jack.h>
+#endif
+#ifdef HC_WITH_PIPEWIRE
+#include <pipewire/filter.h>
+#include <pipewire/stream.h>
+#endif
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
 #define PR_SET_SYSCALL_USER_DISPATCH 59
@@ -30,12 +38,6 @@ _Noreturn void check_skip(const char *why)
     abort();
 }
 
-enum { MAX_CLIENTS = 4 };
-static struct watched {
-    JackProcessCallback callback;
-    void *data;
-} watched[MAX_CLIENTS]; /* the clients of the program */
-static int n_watched;
 static const char *planted, *allowed;
 static _Thread_local volatile char selector; /* 0: system calls are let by, 1: they are not */
 static _Thread_local bool is_watched;
@@ -78,29 +80,127 @@ static void plant(void)
     free(p);
 }
 
-static int on_process(jack_nframes_t n, void *data)
+/* Before a callback, and after it. */
+static void begin(void)
 {
-    struct watched *client = data;
     if (!is_watched) watch_this_thread();
     trap_let_by(allowed);
     trap_arm();
     if (!allowed) selector = 1; /* a wake-up is a system call as well */
-    int result = client->callback(n, client->data);
+}
+
+static void end(void)
+{
     if (planted && ++calls == 100) plant();
     selector = 0;
     const char *caught = trap_disarm();
     if (caught) leave(caught);
+}
+
+static void *real(const char *name)
+{
+    planted = getenv("HC_TRAP_PLANT");
+    allowed = getenv("HC_TRAP_ALLOW");
+    return dlsym(RTLD_NEXT, name);
+}
+
+enum { MAX_CLIENTS = 64 }; /* of the program; a client of a server that came back is another one */
+static int n_watched;
+
+#ifdef HC_WITH_JACK
+static struct watched_client {
+    JackProcessCallback callback;
+    void *data;
+} clients[MAX_CLIENTS];
+
+static int on_jack(jack_nframes_t n, void *data)
+{
+    struct watched_client *client = data;
+    begin();
+    int result = client->callback(n, client->data);
+    end();
     return result;
 }
 
 int jack_set_process_callback(jack_client_t *client, JackProcessCallback process, void *data)
 {
-    int (*real)(jack_client_t *, JackProcessCallback, void *);
-    *(void **)&real = dlsym(RTLD_NEXT, "jack_set_process_callback");
+    int (*set)(jack_client_t *, JackProcessCallback, void *);
+    *(void **)&set = real(__func__);
     if (n_watched == MAX_CLIENTS) abort();
-    struct watched *one = &watched[n_watched++];
-    *one = (struct watched){process, data};
-    planted = getenv("HC_TRAP_PLANT");
-    allowed = getenv("HC_TRAP_ALLOW");
-    return real(client, on_process, one);
+    clients[n_watched] = (struct watched_client){process, data};
+    return set(client, on_jack, &clients[n_watched++]);
 }
+#endif
+
+#ifdef HC_WITH_PIPEWIRE
+static struct watched_node {
+    struct pw_filter_events events, others, given;
+    void *data;
+    struct spa_hook hook; /* for the process callback; the program's own hook gets the other events */
+} nodes[MAX_CLIENTS];
+
+static void on_pipewire(void *data, struct spa_io_position *position)
+{
+    struct watched_node *node = data;
+    begin();
+    node->given.process(node->data, position);
+    end();
+}
+
+void pw_filter_add_listener(struct pw_filter *filter, struct spa_hook *hook, const struct pw_filter_events *events,
+                            void *data)
+{
+    void (*add)(struct pw_filter *, struct spa_hook *, const struct pw_filter_events *, void *);
+    *(void **)&add = real(__func__);
+    if (n_watched == MAX_CLIENTS) abort();
+    struct watched_node *node = &nodes[n_watched++];
+    *node = (struct watched_node){
+        .events = {PW_VERSION_FILTER_EVENTS, .process = on_pipewire}, .given = *events, .data = data};
+    add(filter, &node->hook, &node->events, node);
+    node->others = *events;
+    node->others.process = NULL;
+    add(filter, hook, &node->others, data);
+}
+
+static struct watched_stream {
+    struct pw_stream_events events, others, given;
+    void *data;
+    struct spa_hook hook;
+} streams[MAX_CLIENTS];
+static void *real_trigger;
+
+static void on_stream(void *data)
+{
+    struct watched_stream *stream = data;
+    begin();
+    stream->given.process(stream->data);
+    end();
+}
+
+/* The library wakes the node that follows the stream. */
+int pw_stream_trigger_process(struct pw_stream *stream)
+{
+    int (*trigger)(struct pw_stream *);
+    *(void **)&trigger = real_trigger;
+    end();
+    int result = trigger(stream);
+    begin();
+    return result;
+}
+
+void pw_stream_add_listener(struct pw_stream *stream, struct spa_hook *hook, const struct pw_stream_events *events,
+                            void *data)
+{
+    void (*add)(struct pw_stream *, struct spa_hook *, const struct pw_stream_events *, void *);
+    *(void **)&add = real(__func__);
+    real_trigger = real("pw_stream_trigger_process");
+    if (n_watched == MAX_CLIENTS) abort();
+    struct watched_stream *one = &streams[n_watched++];
+    *one = (struct watched_stream){
+        .events = {PW_VERSION_STREAM_EVENTS, .process = on_stream}, .given = *events, .data = data};
+    add(stream, &one->hook, &one->events, one);
+    one->others = *events;
+    one->others.process = NULL;
+    add(stream, hook, &one->others, data);
+}
+#endif

@@ -229,6 +229,11 @@ char *jack_get_client_name(jack_client_t *c)
     return c->name;
 }
 
+const char *jack_get_version_string(void)
+{
+    return "1.9.21";
+}
+
 int jack_is_realtime(jack_client_t *c)
 {
     return 1;

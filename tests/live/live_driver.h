@@ -1,5 +1,5 @@
-/* live_driver - one set of calls for six ways to play a live convolver in stereo: haloconv_live.h itself, and its
- * adapters for JACK, PortAudio, LV2, CLAP and VST3, each driven through the API that it translates. One is open at a
+/* live_driver - one set of calls for seven ways to play a live convolver in stereo: haloconv_live.h itself, and its
+ * adapters for JACK, PipeWire, PortAudio, LV2, CLAP and VST3, each driven through the API that it translates. One is open at a
  * time.
  */
 #ifndef LIVE_DRIVER_H
@@ -66,6 +66,6 @@ struct live_driver {
     struct live_counts (*counts)(void);
 };
 
-extern const struct live_driver live_core, live_jack, live_portaudio, live_lv2, live_clap, live_vst3;
+extern const struct live_driver live_core, live_jack, live_pipewire, live_portaudio, live_lv2, live_clap, live_vst3;
 
 #endif

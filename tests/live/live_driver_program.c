@@ -1,8 +1,9 @@
-/* live_driver_program - `haloconv jack` and `haloconv live` in a thread of the test, with the test as the server or the
- * sound card (fake_jack.h, fake_portaudio.h). OSC messages set masks and knobs, as a user's script does;
+/* live_driver_program - `haloconv jack`, `pipewire` and `live` in a thread of the test, with the test as the server or
+ * the sound card (fake_jack.h, fake_pipewire.h, fake_portaudio.h). OSC messages set masks and knobs, as a user's script does;
  * SIGTERM ends the program.
  */
 #include "fake_jack.h"
+#include "fake_pipewire.h"
 #include "fake_portaudio.h"
 #include "host/commands.h"
 #include "host/stopwatch.h"
@@ -267,6 +268,45 @@ const struct live_driver live_jack = {.name = "jack",
                                       .set_bypass = set_bypass,
                                       .counts = counts};
 
+/* ---- PipeWire ---------------------------------------------------------------------------------- */
+
+#if defined(HC_WITH_PIPEWIRE) && defined(HC_WITH_LO)
+#define PIPEWIRE_MISSING NULL
+#else
+#define PIPEWIRE_MISSING "this build has no PipeWire, or no OSC"
+#endif
+
+/* The program finds out the length of a callback, from PortAudio and PipeWire. */
+static void ask_block(int block) {}
+
+static void open_pipewire(const struct live_setup *setup)
+{
+    fake_pipewire_start(LIVE_RATE, live_pipewire.block);
+    program.command = pipewire_command;
+    program.driver = &live_pipewire;
+    program.plays = fake_pipewire_has_node;
+    open_program("pipewire", setup);
+}
+
+const struct live_driver live_pipewire = {
+    .name = "pipewire",
+    .missing = PIPEWIRE_MISSING,
+    .block = 128,
+    .other_block = 256,
+    .has_standby = true,
+    .fades_in = true,
+    .lacks = {[LIVE_BLOCK_AT_ONCE] = "PipeWire does not announce the length of a cycle",
+              [LIVE_RESET] = "PipeWire has no reset"},
+    .open = open_pipewire,
+    .close = close_program,
+    .process = fake_pipewire_cycle,
+    .ask_mask = ask_mask,
+    .ask_block = ask_block,
+    .ask_rate = fake_pipewire_set_rate,
+    .set_freewheel = fake_pipewire_set_freewheel,
+    .set_bypass = set_bypass,
+    .counts = counts};
+
 /* ---- PortAudio --------------------------------------------------------------------------------- */
 
 #if defined(HC_WITH_PORTAUDIO) && defined(HC_WITH_LO)
@@ -274,9 +314,6 @@ const struct live_driver live_jack = {.name = "jack",
 #else
 #define PORTAUDIO_MISSING "this build has no PortAudio, or no OSC"
 #endif
-
-/* A card does not announce the length of its callbacks: the program finds it out. */
-static void ask_block(int block) {}
 
 static void open_portaudio(const struct live_setup *setup)
 {

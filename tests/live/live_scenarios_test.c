@@ -1,5 +1,5 @@
-/* One table of scenarios of a live convolver, played through four drivers (live_driver.h): haloconv_live.h itself and
- * its adapters for JACK, PortAudio and LV2. Every frame is compared with the float64 reference (live_take.h). The
+/* One table of scenarios of a live convolver, played through each driver (live_driver.h): haloconv_live.h itself and
+ * its adapters. Every frame is compared with the float64 reference (live_take.h). The
  * device is faulty_device.c, which fails when it is told to.
  */
 #include "faulty_device.h"
@@ -461,7 +461,7 @@ struct scenario {
     S(driver, bypass, LIVE_BYPASS, NULL, NULL)                                                                         \
     S(driver, swap_while_bypassed, LIVE_BYPASS, NULL, NULL)
 
-static const struct live_driver *const drivers[] = {&live_core, &live_jack, &live_portaudio,
+static const struct live_driver *const drivers[] = {&live_core, &live_jack, &live_pipewire, &live_portaudio,
                                                     &live_lv2,  &live_clap, &live_vst3};
 enum { N_DRIVERS = sizeof drivers / sizeof *drivers };
 
@@ -508,6 +508,7 @@ static void run(const struct scenario *s, const struct live_driver *driver)
     }
 SCENARIOS(SCENARIO, core)
 SCENARIOS(SCENARIO, jack)
+SCENARIOS(SCENARIO, pipewire)
 SCENARIOS(SCENARIO, portaudio)
 SCENARIOS(SCENARIO, lv2)
 SCENARIOS(SCENARIO, clap)
@@ -647,6 +648,7 @@ static void the_trap_catches(const char *backend)
     }
 CALLBACK(core)
 CALLBACK(jack)
+CALLBACK(pipewire)
 CALLBACK(portaudio)
 CALLBACK(lv2)
 CALLBACK(clap)
@@ -662,12 +664,14 @@ int main(void)
         TEST(the_trap_catches, false),
         CALLBACK_ROWS(core),
         CALLBACK_ROWS(jack),
+        CALLBACK_ROWS(pipewire),
         CALLBACK_ROWS(portaudio),
         CALLBACK_ROWS(lv2),
         CALLBACK_ROWS(clap),
         CALLBACK_ROWS(vst3),
         SCENARIOS(ROW, core)
         SCENARIOS(ROW, jack)
+        SCENARIOS(ROW, pipewire)
         SCENARIOS(ROW, portaudio)
         SCENARIOS(ROW, lv2)
         SCENARIOS(ROW, clap)

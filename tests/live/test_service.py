@@ -97,7 +97,7 @@ def test_every_wrong_line_of_a_preset_is_named(presets):
     path.write_text("gain = 1\n")
     refused("run", "-q", "bad", exit=2, says="needs a MASK; see `haloconv jack")
     path.write_text("command = bench\n")
-    refused("run", "bad", exit=2, says=f"{path}:1: command: needs \"jack\" or \"live\"")
+    refused("run", "bad", exit=2, says=f"{path}:1: command: needs \"jack\", \"pipewire\" or \"live\"")
     for content in [b"gain = 1\0", b"#" * 65537]:
         path.write_bytes(content)
         refused("run", "bad", exit=2, says=[f"{path}: is not a text of at most 65536 bytes"])

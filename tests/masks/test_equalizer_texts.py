@@ -338,12 +338,14 @@ def test_a_text_of_rew_that_is_no_impulse_response_is_refused(folder, text, says
     refused("info", "m.txt", says=says)
 
 
-@pytest.mark.parametrize("n_in", [2, 6, 8])
+@pytest.mark.parametrize("n_in", [2, 6, 7, 8])
 def test_hesuvi_plays_loudspeakers_to_two_ears(folder, n_in):
     h, x = noise(60, 14, seed=4).astype(float), noise(300, n_in).astype(float)
     write("h.wav", h)
     write("x.wav", x)
     convolve("x.wav", "h.wav", "y.wav")
     ears = [(0, 1), (8, 7), (6, 13), (6, 13), (4, 5), (12, 11), (2, 3), (10, 9)]  # FL FR FC LFE BL BR SL SR
+    if n_in == 7:
+        del ears[3]
     want = [sum(scipy.signal.fftconvolve(x[:, i], h[:, ears[i][ear]]) for i in range(n_in)) for ear in (0, 1)]
     assert_close(read("y.wav"), np.stack(want, 1))

@@ -4,9 +4,13 @@ sound card. Its own ports are JACK's through pw-jack, so jack_stage plays and re
 What PipeWire 0.3.65 (Debian 12) does not have yet is compared with a recursion in float64.
 """
 
+import ctypes
+import ctypes.util
+import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -304,6 +308,98 @@ def test_copies_of_a_graph_share_their_filters(folder):
     assert "4 responses (1 distinct)" in good("check", "a.conf").stdout
 
 
+# ---- spatializers, sinks and sources --------------------------------------------------------------------------------
+KEMAR = pathlib.Path("/usr/share/libmysofa/MIT_KEMAR_normal_pinna.sofa")
+
+
+def mysofa_ears(path, azimuth, elevation, radius):
+    """Both responses [frames][2] that libmysofa gives PipeWire, at the rate of the file."""
+    mysofa = ctypes.CDLL(ctypes.util.find_library("mysofa"))
+    n, error = ctypes.c_int(), ctypes.c_int()
+    mysofa.mysofa_open.restype = ctypes.c_void_p
+    easy = mysofa.mysofa_open(str(path).encode(), ctypes.c_float(44100), ctypes.byref(n), ctypes.byref(error))
+    assert easy, error
+    at = (ctypes.c_float * 3)(azimuth, elevation, radius)
+    mysofa.mysofa_s2c(at)
+    ears, delays = np.zeros((2, n.value), np.float32), (ctypes.c_float * 2)()
+    pointers = [ctypes.c_void_p(ears[i].ctypes.data) for i in range(2)] + [ctypes.byref(delays, 4 * i) for i in range(2)]
+    mysofa.mysofa_getfilter_float(ctypes.c_void_p(easy), *(ctypes.c_float(x) for x in at), *pointers)
+    mysofa.mysofa_close(ctypes.c_void_p(easy))
+    assert list(delays) == [0, 0]
+    return ears.T.astype(np.float64)
+
+
+@pytest.mark.skipif(not KEMAR.exists() or not ctypes.util.find_library("mysofa"), reason="no file of libmysofa")
+def test_a_spatializer_plays_what_libmysofa_gives_pipewire(folder):
+    """In measured directions, with libmysofa's loudness, at the rate of the file."""
+    at = {"FL": (30, 0), "FR": (330, 0), "SL": (90, 30), "SR": (270, -30)}
+    nodes = [f"{{ type = sofa label = spatializer name = sp{name} config = {{ filename = \"{KEMAR}\" gain = 0.5 blocksize = 64 }}"
+             f" control = {{ Azimuth = {az}.0 Elevation = {el} Radius = 3 }} }}" for name, (az, el) in at.items()]
+    links = [f"{{ output = \"sp{name}:Out {ear}\" input = \"mix{ear}:In {i + 1}\" }}"
+             for i, name in enumerate(at) for ear in "LR"]
+    graph = (f"nodes = [ {' '.join(nodes)} {{ type = builtin label = mixer name = mixL }} {{ type = builtin label = mixer "
+             f"name = mixR }} ] links = [ {' '.join(links)} ] inputs = [ " + " ".join(f'"sp{name}:In"' for name in at) +
+             ' ] outputs = [ "mixL:Out" "mixR:Out" ]')
+    x = noise(3000, 4, seed=2)
+    write("x.wav", x, 44100)
+    pathlib.Path("a.conf").write_text("context.modules = [ " + module(graph, 4, 2, extra="audio.rate = 44100") + " ]")
+    convolve("x.wav", "a.conf", "y.wav")
+    y = read("y.wav")
+    want = sum(0.5 * scipy.signal.fftconvolve(x[:, [i]].astype(float), mysofa_ears(KEMAR, az, el, 1.4), axes=0)[:3000]
+               for i, (az, el) in enumerate(at.values()))
+    assert max(residual_db(y[:3000, i], want[:, i]) for i in range(2)) <= NULL_DB
+
+
+HESUVI = {"FL": (0, 1), "FR": (8, 7), "FC": (6, 13), "LFE": (6, 13), "RL": (4, 5), "RR": (12, 11), "SL": (2, 3), "SR": (10, 9)}
+
+
+def hesuvi_sink(names, file="hesuvi.wav", playback=""):
+    """The sink of PipeWire's example for HeSuVi, with two convolvers for each loudspeaker."""
+    nodes, links = [], []
+    for i, name in enumerate(names):
+        nodes += [f"{{ type = builtin label = copy name = copy{name} }}"]
+        for ear, channel in zip("LR", HESUVI[name]):
+            nodes += [f"{{ type = builtin label = convolver name = conv{name}_{ear} config = {{ filename = \"{file}\" "
+                      f"channel = {channel} }} }}"]
+            links += [f"{{ output = \"copy{name}:Out\" input=\"conv{name}_{ear}:In\" }}",
+                      f"{{ output = \"conv{name}_{ear}:Out\" input=\"mix{ear}:In {i + 1}\" }}"]
+    nodes += ["{ type = builtin label = mixer name = mixL }", "{ type = builtin label = mixer name = mixR }"]
+    return ("context.modules = [ { name = libpipewire-module-filter-chain flags = [ nofail ] args = {\n"
+            "node.description = \"Surround: Bob's\"\nmedia.name = \"Surround\"\nfilter.graph = {\n nodes = [\n" + "\n".join(nodes) +
+            "\n]\nlinks = [\n" + "\n".join(links) + "\n]\ninputs = [ " + " ".join(f'"copy{name}:In"' for name in names) +
+            ' ]\noutputs = [ "mixL:Out" "mixR:Out" ] }\ncapture.props = { node.name = "effect_input.hesuvi" media.class = '
+            f"Audio/Sink audio.channels = {len(names)} audio.position = [ {' '.join(names)} ] }}\n"
+            f'playback.props = {{ node.name = "effect_output.hesuvi" node.passive = true {playback} audio.channels = 2 '
+            "audio.position = [ FL FR ] } } } ]")
+
+
+def test_a_chain_of_hesuvi_plays_as_its_file_and_names_its_command(folder):
+    """The order of the channels is that of the file's eight inputs; the command is one line for a shell."""
+    h = write("hesuvi.wav", noise(500, 14, seed=3), RATE)
+    x = noise(2000, 8, seed=4)
+    y = ours(hesuvi_sink(HESUVI, playback='target.object = "usb card"'), x)
+    convolve("x.wav", h, "z.wav")
+    want = read("z.wav")[:len(x)]
+    assert max(residual_db(y[:, i], want[:, i]) for i in range(2)) <= NULL_DB
+    said = good("import", "chain.conf", "-o", "out.conf").stdout
+    command = re.search("^replaces its sink: (.*)$", said, re.M)[1]
+    assert json.loads(good("import", "chain.conf", "-o", "b.conf", "--json").stdout)["command"] == command
+    assert shlex.split(command) == ["haloconv", "pipewire", "--sink", "effect_input.hesuvi", "--description",
+                                    "Surround: Bob's", "--channels", "FL,FR,FC,LFE,RL,RR,SL,SR", "--output", "usb card",
+                                    "chain.conf"]
+
+
+def test_a_microphone_names_its_command(folder):
+    impulse_responses()
+    graph = 'nodes = [ { type = builtin name = c label = convolver config = { filename = "ir.wav" } } ]'
+    text = ("context.modules = [ { name = libpipewire-module-filter-chain args = { filter.graph = { " + graph + " } "
+            "capture.props = { node.name = in node.passive = true } playback.props = { node.name = mic node.description = "
+            "\"Better mic\" media.class = Audio/Source audio.channels = 1 } } } ]")
+    pathlib.Path("a.conf").write_text(text)
+    said = good("import", "a.conf", "-o", "out.conf").stdout
+    assert "replaces its microphone: haloconv pipewire --source mic --description 'Better mic' --channels 1 a.conf\n" in said
+
+
 def test_rate_and_port_names_are_the_streams(folder):
     graph = "nodes = [ { type = builtin name = d label = convolver config = { filename = \"/dirac\" delay = 10 } } ]"
     text = ("context.modules = [ { name = libpipewire-module-filter-chain args = { node.name = hall audio.rate = 44100 "
@@ -326,6 +422,8 @@ def test_an_echo_behind_the_longest_response_is_told(folder):
 
 
 REFUSED = {
+    "no bank": ("nodes = [\n { type = sofa label = spatializer name = r config = { filename = \"none.sofa\" } } ] "
+                "outputs = [ \"r:Out L\" ]", [":2: node r:", "none.sofa: No such file"]),
     "foreign": ("nodes = [\n { type = ladspa name = r plugin = x }\n { type = builtin name = c label = copy } ]",
                 [":2: node r:", '"ladspa"']),
     "nonlinear": ("nodes = [\n\n { type = builtin name = r label = clamp } ]", [":3: node r: clamp"]),

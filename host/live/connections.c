@@ -1,0 +1,93 @@
+#include "connections.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void append(struct connection_list *to, const struct port_side *side, int port, const char *other)
+{
+    if (to->n == to->cap) {
+        int cap = to->cap ? 2 * to->cap : 16;
+        struct connection *list = realloc(to->list, (size_t)cap * sizeof *list);
+        if (!list) return; /* no memory: this connection is not restored */
+        to->list = list;
+        to->cap = cap;
+    }
+    struct connection *connection = &to->list[to->n++];
+    *connection = (struct connection){.side = side, .port = port};
+    snprintf(connection->other, sizeof connection->other, "%s", other);
+}
+
+/* Appends a connection, unless the list has it. */
+static void add(struct connection_list *to, const struct port_side *side, int port, const char *other)
+{
+    for (const struct connection *old = to->list; old < to->list + to->n; old++)
+        if (old->side == side && old->port == port && strcmp(old->other, other) == 0) return;
+    append(to, side, port, other);
+}
+
+static void add_all(struct connection_list *to, const struct connection_list *from)
+{
+    for (const struct connection *one = from->list; one < from->list + from->n; one++)
+        add(to, one->side, one->port, one->other);
+}
+
+void connections_ask(struct connections *c, const struct port_side *side, int port, const char *other)
+{
+    add(&c->asked, side, port, other);
+    add(&c->wanted, side, port, other);
+}
+
+int connections_make(struct connections *c)
+{
+    int n = c->wanted.n, left = 0;
+    for (int i = 0; i < n; i++)
+        if (!c->server.connect(c->server.data, &c->wanted.list[i])) c->wanted.list[left++] = c->wanted.list[i];
+    c->wanted.n = left;
+    return n - left;
+}
+
+void connections_add_seen(struct connections *c, const struct port_side *side, int port, const char *other)
+{
+    add(&c->seen, side, port, other);
+}
+
+static void list_side(struct connections *c, const struct port_side *side)
+{
+    for (int i = 0; i < side->n; i++) c->server.list(c->server.data, side, i, c);
+}
+
+void connections_remember(struct connections *c, const struct port_side *const *sides, int n)
+{
+    struct connection_list former = c->last;
+    c->last = c->seen;
+    c->seen = former;
+    c->seen.n = 0;
+    for (int i = 0; i < n; i++) list_side(c, sides[i]);
+}
+
+void connections_add_new(struct connections *c, const struct port_side *const *sides, int n)
+{
+    int n_connected = 0;
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < sides[i]->n; k++) n_connected += c->server.count(c->server.data, sides[i], k);
+    for (int i = 0; n_connected != c->n_connected && i < n; i++) list_side(c, sides[i]);
+    c->n_connected = n_connected;
+}
+
+void connections_restore(struct connections *c)
+{
+    add_all(&c->wanted, &c->asked);
+    add_all(&c->wanted, &c->last);
+    add_all(&c->wanted, &c->seen);
+    c->last.n = c->seen.n = 0;
+    c->n_connected = 0;
+}
+
+void connections_free(struct connections *c)
+{
+    free(c->asked.list);
+    free(c->wanted.list);
+    free(c->last.list);
+    free(c->seen.list);
+}

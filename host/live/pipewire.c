@@ -1,0 +1,566 @@
+/* haloconv pipewire - a node of PipeWire with one port a channel. */
+#include "host/commands.h"
+#include "host/message.h"
+#include "live_options.h"
+#include "pipewire_channels.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+static bool read_channels(const struct option_use *use, void *to)
+{
+#ifdef HC_WITH_PIPEWIRE
+    struct pipewire_channels channels;
+    if (!pipewire_channels_read(use->text, &channels))
+        return option_refuse(use, "needs a number up to %d or positions such as FL,FR,FC,LFE", PIPEWIRE_CHANNELS);
+#endif
+    return option_text(use, to);
+}
+
+static const struct option_row pipewire_options[] = {
+    {"name", 0, "NAME", "Name of the node [the configuration's, else haloconv]", option_text, LIVE_OPTION_TO(name)},
+    {"description", 0, "TEXT", "Name of the node that patchbays and mixers show [NAME]", option_text,
+     LIVE_OPTION_TO(description)},
+    {"remote", 0, "NAME", "Name or socket of the PipeWire daemon [the default one]", option_text,
+     LIVE_OPTION_TO(server)},
+    {"sink", 0, "NAME",
+     "Be a sink NAME of the desktop, into which programs play, and play the result to the default device, which may "
+     "change, or to that of --output",
+     option_text, LIVE_OPTION_TO(sink)},
+    {"source", 0, "NAME", "Be a microphone NAME of the desktop, from the default one or that of --input", option_text,
+     LIVE_OPTION_TO(source)},
+    {"channels", 0, "N|LIST",
+     "Channels of the sink or source: their number, or their positions, as FL,FR,FC,LFE,RL,RR,SL,SR or AUX0,AUX1 [the "
+     "configuration's port names, else as suits the mask]",
+     read_channels, LIVE_OPTION_TO(channels)},
+    {"default", 0, NULL, "Make the sink or source the default one, unless the user has chosen another", option_flag,
+     LIVE_OPTION_TO(is_default)},
+    {"connect", 0, NULL, "Link the ports to those of the default source and sink, and follow these", option_flag,
+     LIVE_OPTION_TO(connect)},
+    {"input", 0, "NODE", "Link the inputs to the outputs of this node, by its name or description", option_text,
+     LIVE_OPTION_TO(input)},
+    {"output", 0, "NODE", "Link the outputs to the inputs of this node", option_text, LIVE_OPTION_TO(output)},
+    {"block", 0, "N", "Request cycles of N frames, the quantum [the daemon's choice]", option_int,
+     LIVE_OPTION_TO(block), .min = 1, .max = 8192},
+    {"rate", 0, "HZ", "Request this rate of the graph [the daemon's choice]", option_int, LIVE_OPTION_TO(rate),
+     .min = 1000, .max = 768000},
+    {"reconnect", 0, NULL,
+     "If the daemon is absent or ends, wait for it and restore the links. Without this option the program ends "
+     "with status 1",
+     option_flag, LIVE_OPTION_TO(reconnect)},
+    {0}};
+
+const struct command_line pipewire_line = {
+    .command = "pipewire",
+    .usage = "MASK...",
+    .text = "A node of PipeWire that convolves. MASK is a sound file, a text of coefficients, a configuration (see "
+            "haloconv --help), or a bank of responses for moving sources. Ports are in-1, in-2, ... and out-1, out-2, "
+            "..., or as the configuration names and connects them; there, system:capture_1 and system:playback_1 are "
+            "the first ports of the default source and sink. No latency is added. Quantum and rate may change while it "
+            "plays. With --sink or --source the program is a device of the desktop. With several masks the first "
+            "plays, and keys n and p go through them.\v" LIVE_OPTIONS_KEYS "\n\n"
+            "Under a session manager (NSM) the mask, gains and bypass are saved with the session, and MASK may be left "
+            "out.",
+    .groups = {{NULL, pipewire_options}, {LIVE_OPTIONS_TITLE, live_options}},
+    .names = "MASK",
+    .max_names = INT_MAX,
+    .names_to = offsetof(struct live_settings, masks),
+    .masks_from = 1};
+
+#ifdef HC_WITH_PIPEWIRE
+#include "pipewire_cycle.h"
+#include "pipewire_graph.h"
+#include "pipewire_stream.h"
+#include "port_host.h"
+
+#include <pipewire/filter.h>
+#include <spa/control/control.h>
+#include <spa/param/latency-utils.h>
+#include <spa/pod/iter.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_QUANTUM = 8192, ACTIVE_S = 5 }; /* frames of a buffer of pw_filter; longest wait for the ports */
+
+struct pipewire_port { /* PipeWire's data of a port */
+    struct port_host *host;
+    const struct port_side *side;
+    int index;
+    struct spa_latency_info peer; /* latency that the port's links report; loop thread */
+    char full_name[300];
+};
+
+struct pipewire_client {
+    struct port_host *host;
+    struct pipewire_graph *graph;
+    struct pw_filter *filter;
+    struct spa_hook hook;
+    float *unlinked;  /* [in.n + out.n][MAX_QUANTUM]: buffers of ports without a link; audio thread */
+    uint32_t *linked; /* [n_linked]: the ports to which the asked connections led last; 0: none yet */
+    int n_linked;
+    atomic_bool is_streaming;
+    struct pipewire_cycle cycle;
+};
+
+/* ---- audio thread ------------------------------------------------------------------------------ */
+
+/* Sets the buffers of a side. Ports without a link have none. */
+static void find_buffers(struct port_side *side, float *unlinked, int n)
+{
+    for (int i = 0; i < side->n; i++) {
+        float *buffer = pw_filter_get_dsp_buffer(side->port[i], (uint32_t)n);
+        side->buffer[i] = buffer ? buffer : unlinked + (size_t)i * MAX_QUANTUM;
+    }
+}
+
+static void copy_midi(struct midi_ring *ring, void *port)
+{
+    struct pw_buffer *buffer = pw_filter_dequeue_buffer(port);
+    if (!buffer) return;
+    const struct spa_data *data = &buffer->buffer->datas[0];
+    struct spa_pod *pod = data->data ? spa_pod_from_data(data->data, data->maxsize, data->chunk->offset, //
+                                                         data->chunk->size)
+                                     : NULL;
+    struct spa_pod_control *event;
+    if (pod && spa_pod_is_sequence(pod)) SPA_POD_SEQUENCE_FOREACH((struct spa_pod_sequence *)pod, event)
+    if (event->type == SPA_CONTROL_Midi)
+        midi_ring_put(ring, SPA_POD_BODY(&event->value), SPA_POD_BODY_SIZE(&event->value));
+    pw_filter_queue_buffer(port, buffer);
+}
+
+static void on_process(void *data, struct spa_io_position *position)
+{
+    struct pipewire_client *c = data;
+    struct port_host *h = c->host;
+    const struct spa_io_clock *clock = &position->clock;
+    int n = clock->duration < MAX_QUANTUM ? (int)clock->duration : MAX_QUANTUM;
+    pipewire_cycle_begin(&c->cycle, clock, n, h);
+    find_buffers(&h->in, c->unlinked, n);
+    find_buffers(&h->out, c->unlinked + (size_t)h->in.n * MAX_QUANTUM, n);
+    hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
+    if (h->midi_in.n > 0) copy_midi(&h->midi_ring, h->midi_in.port[0]);
+}
+
+static int on_thread(struct spa_loop *loop, bool async, uint32_t number, const void *data, size_t size, void *host)
+{
+    (void)loop, (void)async, (void)number, (void)data, (void)size;
+    port_host_begin_thread(host);
+    return 0;
+}
+
+/* ---- loop thread ------------------------------------------------------------------------------- */
+
+static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state state, const char *error)
+{
+    (void)error;
+    struct pipewire_client *c = data;
+    bool was_streaming = old == PW_FILTER_STATE_STREAMING, is_streaming = state == PW_FILTER_STATE_STREAMING;
+    if (is_streaming) atomic_store(&c->cycle.is_resumed, true);
+    atomic_store(&c->is_streaming, is_streaming);
+    /* What played before a pause must not end in what plays after it. */
+    if (was_streaming && !is_streaming) hc_live_forget(c->host->live);
+    if (state == PW_FILTER_STATE_ERROR || (state == PW_FILTER_STATE_UNCONNECTED && old >= PW_FILTER_STATE_PAUSED))
+        atomic_store(&c->host->is_down, true);
+    pw_thread_loop_signal(c->graph->loop, false);
+}
+
+/* Sets the latency of port i of a side: the range of all ports on the other side that have a route to or from this port.
+ * haloconv adds no latency. */
+static void set_latency(struct port_host *h, const struct port_side *side, int i, const unsigned char *reaches)
+{
+    const struct port_side *others = side->is_input ? &h->out : &h->in;
+    struct spa_latency_info range;
+    uint8_t bytes[1024];
+    struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(bytes, sizeof bytes);
+    spa_latency_info_combine_start(&range, side->is_input ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT);
+    for (int k = 0; k < others->n; k++) {
+        const struct pipewire_port *other = others->port[k];
+        if (port_host_reaches(h, reaches, side, i, k)) spa_latency_info_combine(&range, &other->peer);
+    }
+    spa_latency_info_combine_finish(&range);
+    const struct spa_pod *parameter = spa_latency_build(&builder, SPA_PARAM_Latency, &range);
+    pw_filter_update_params(((struct pipewire_client *)h->client)->filter, side->port[i], &parameter, 1);
+}
+
+/* Capture latency goes from inputs to outputs, playback latency from outputs to inputs. */
+static void set_latencies(struct port_host *h, const struct port_side *side)
+{
+    unsigned char *reaches = session_reaches(h->session);
+    for (int i = 0; i < side->n && reaches; i++) set_latency(h, side, i, reaches);
+    free(reaches);
+}
+
+static void on_parameter(void *data, void *port_data, uint32_t id, const struct spa_pod *parameter)
+{
+    struct pipewire_client *c = data;
+    struct pipewire_port *port = port_data;
+    struct spa_latency_info latency;
+    if (!port || id != SPA_PARAM_Latency || !parameter || port->side->is_midi ||
+        spa_latency_parse(parameter, &latency) < 0)
+        return;
+    port->peer = latency;
+    set_latencies(c->host, port->side->is_input ? &c->host->out : &c->host->in);
+}
+
+/* ---- the client -------------------------------------------------------------------------------- */
+
+static void leave(struct port_host *h)
+{
+    struct pipewire_client *c = h->client;
+    if (c->graph) pipewire_graph_lock(c->graph);
+    if (c->filter) {
+        spa_hook_remove(&c->hook);
+        pw_filter_destroy(c->filter);
+    }
+    if (c->graph) pipewire_graph_unlock(c->graph);
+    pipewire_graph_close(c->graph);
+    free(c->unlinked);
+    free(c->linked);
+    free(c);
+}
+
+static struct pw_properties *node_properties(const struct port_host *h)
+{
+    const struct live_settings *s = h->settings;
+    /* Like a client of JACK it runs without links: a mask that is asked for plays, and a reverberation ends. */
+    struct pw_properties *p =
+        pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Filter", PW_KEY_MEDIA_ROLE, "DSP",
+                          PW_KEY_APP_NAME, "haloconv", PW_KEY_NODE_NAME, h->name, PW_KEY_NODE_DESCRIPTION,
+                          s->description ? s->description : h->name, PW_KEY_NODE_ALWAYS_PROCESS, "true", NULL);
+    int rate = s->rate ? s->rate : 48000;
+    if (p && s->block) pw_properties_setf(p, PW_KEY_NODE_LATENCY, "%d/%d", s->block, rate);
+    if (p && s->rate) pw_properties_setf(p, PW_KEY_NODE_RATE, "1/%d", rate);
+    return p;
+}
+
+static bool open_filter(struct port_host *h, struct pipewire_client *c, char *why, size_t cap)
+{
+    static const struct pw_filter_events events = {PW_VERSION_FILTER_EVENTS, .state_changed = on_state,
+                                                   .param_changed = on_parameter, .process = on_process};
+    pipewire_graph_lock(c->graph);
+    c->filter = pw_filter_new(c->graph->core, h->name, node_properties(h));
+    if (c->filter) pw_filter_add_listener(c->filter, &c->hook, &events, c);
+    pipewire_graph_unlock(c->graph);
+    return c->filter || message_write(why, cap, "pipewire: no memory for a node; free some memory");
+}
+
+static bool join(struct port_host *h, char *why, size_t cap)
+{
+    struct pipewire_client *c = h->client = calloc(1, sizeof *c);
+    if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
+    c->host = h;
+    c->graph = pipewire_graph_open(h->settings->server, why, cap);
+    if (c->graph && open_filter(h, c, why, cap)) return true;
+    leave(h);
+    h->client = NULL;
+    return false;
+}
+
+/* Before the first cycle the daemon's settings say what the graph will probably have. */
+static int rate(const struct port_host *h)
+{
+    return pipewire_graph_rate(((const struct pipewire_client *)h->client)->graph, h->settings->rate);
+}
+
+static int block(const struct port_host *h)
+{
+    return pipewire_graph_quantum(((const struct pipewire_client *)h->client)->graph, h->settings->block);
+}
+
+static bool is_realtime(const struct port_host *h)
+{
+    (void)h;
+    return true; /* the daemon's module-rt asks for it in every client */
+}
+
+static const char *client_name(const struct port_host *h)
+{
+    return h->name;
+}
+
+static const char *port_name(const struct port_host *h, const void *port)
+{
+    (void)h;
+    return ((const struct pipewire_port *)port)->full_name;
+}
+
+static void *add_port(struct port_host *h, const struct port_side *side, int i, char *why, size_t cap)
+{
+    struct pipewire_client *c = h->client;
+    pipewire_graph_lock(c->graph);
+    struct pipewire_port *port = pw_filter_add_port(
+        c->filter, side->is_input ? PW_DIRECTION_INPUT : PW_DIRECTION_OUTPUT, PW_FILTER_PORT_FLAG_MAP_BUFFERS,
+        sizeof *port,
+        pw_properties_new(PW_KEY_FORMAT_DSP, side->is_midi ? "8 bit raw midi" : "32 bit float mono audio",
+                          PW_KEY_PORT_NAME, side->name[i], NULL),
+        NULL, 0);
+    pipewire_graph_unlock(c->graph);
+    if (!port) {
+        message_write(why, cap, "pipewire: port %s cannot be made; free some memory", side->name[i]);
+        return NULL;
+    }
+    *port = (struct pipewire_port){.host = h, .side = side, .index = i};
+    port->peer = SPA_LATENCY_INFO(side->is_input ? SPA_DIRECTION_OUTPUT : SPA_DIRECTION_INPUT);
+    snprintf(port->full_name, sizeof port->full_name, "%s:%s", h->name, side->name[i]);
+    return port;
+}
+
+/* Returns the id of one of our ports in the daemon's list; SPA_ID_INVALID: it is not there yet. */
+static uint32_t own_id(const struct port_host *h, const struct port_side *side, int i)
+{
+    const struct pipewire_client *c = h->client;
+    const struct pipewire_object *port =
+        pipewire_graph_own_port(c->graph, pw_filter_get_node_id(c->filter), !side->is_input, side->name[i]);
+    return port ? port->id : SPA_ID_INVALID;
+}
+
+static bool has_side(const struct port_host *h, const struct port_side *side)
+{
+    for (int i = 0; i < side->n; i++)
+        if (own_id(h, side, i) == SPA_ID_INVALID) return false;
+    return true;
+}
+
+static bool await_ports(struct port_host *h)
+{
+    struct pipewire_client *c = h->client;
+    while (!(has_side(h, &h->in) && has_side(h, &h->out) && has_side(h, &h->midi_in)))
+        if (atomic_load(&h->is_down) || !pipewire_graph_sync(c->graph)) return false;
+    return true;
+}
+
+static bool activate(struct port_host *h, char *why, size_t cap)
+{
+    struct pipewire_client *c = h->client;
+    c->unlinked = calloc((size_t)(h->in.n + h->out.n) * MAX_QUANTUM, sizeof *c->unlinked);
+    if (!c->unlinked) return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
+    pipewire_graph_lock(c->graph);
+    pw_data_loop_invoke(pw_context_get_data_loop(c->graph->context), on_thread, 0, NULL, 0, false, h);
+    bool good = pw_filter_connect(c->filter, PW_FILTER_FLAG_RT_PROCESS | PW_FILTER_FLAG_CUSTOM_LATENCY, NULL, 0) == 0 &&
+                await_ports(h);
+    pipewire_graph_unlock(c->graph);
+    return good || message_write(why, cap, "pipewire: the node cannot be made; see the daemon's messages");
+}
+
+static void update_latencies(struct port_host *h)
+{
+    struct pipewire_client *c = h->client;
+    pipewire_graph_lock(c->graph);
+    set_latencies(h, &h->in);
+    set_latencies(h, &h->out);
+    pipewire_graph_unlock(c->graph);
+}
+
+/* ---- links ------------------------------------------------------------------------------------- */
+
+/* Asks for a link of each port of a side to the port of the same number of a node. */
+static void ask_side(struct port_host *h, const struct port_side *side, const char *node)
+{
+    char other[512];
+    for (int i = 0; node && i < side->n; i++) {
+        snprintf(other, sizeof other, "%.400s:%s_%d", node, side->is_input ? "capture" : "playback", i + 1);
+        connections_ask(&h->connections, side, i, other);
+    }
+}
+
+static bool ask_devices(struct port_host *h)
+{
+    const struct live_settings *s = h->settings;
+    const char *otherwise = s->connect ? "system" : NULL;
+    ask_side(h, &h->in, s->input ? s->input : otherwise);
+    ask_side(h, &h->out, s->output ? s->output : otherwise);
+    return true;
+}
+
+static void link_ports(struct port_host *h, const struct connection *connection, uint32_t other, bool on)
+{
+    struct pipewire_client *c = h->client;
+    uint32_t ours = own_id(h, connection->side, connection->port);
+    (on ? pipewire_graph_link : pipewire_graph_unlink)(c->graph, connection->side->is_input ? other : ours,
+                                                       connection->side->is_input ? ours : other);
+}
+
+/* Keeps the port to which a connection leads, if it was asked for: follow() compares. Without memory the link stays. */
+static void keep_linked(struct port_host *h, const struct connection *connection, uint32_t other)
+{
+    struct pipewire_client *c = h->client;
+    const struct connection_list *asked = &h->connections.asked;
+    if (c->n_linked < asked->n) {
+        uint32_t *linked = realloc(c->linked, (size_t)asked->n * sizeof *linked);
+        if (!linked) return;
+        memset(linked + c->n_linked, 0, (size_t)(asked->n - c->n_linked) * sizeof *linked);
+        c->linked = linked;
+        c->n_linked = asked->n;
+    }
+    for (int i = 0; i < asked->n; i++)
+        if (asked->list[i].side == connection->side && asked->list[i].port == connection->port &&
+            strcmp(asked->list[i].other, connection->other) == 0)
+            c->linked[i] = other;
+}
+
+static bool connect_ports(void *data, const struct connection *connection)
+{
+    struct port_host *h = data;
+    struct pipewire_client *c = h->client;
+    pipewire_graph_lock(c->graph);
+    const struct pipewire_object *other =
+        pipewire_graph_find_port(c->graph, connection->other, connection->side->is_input);
+    if (other) {
+        link_ports(h, connection, other->id, true);
+        keep_linked(h, connection, other->id);
+    }
+    pipewire_graph_unlock(c->graph);
+    return other != NULL;
+}
+
+static const struct pipewire_object *next_link(const struct port_host *h, const struct port_side *side, int port,
+                                               const struct pipewire_object *link)
+{
+    const struct pipewire_client *c = h->client;
+    const struct pipewire_graph *g = c->graph;
+    uint32_t ours = own_id(h, side, port);
+    for (link = link ? link + 1 : g->objects; link < g->objects + g->n_objects; link++)
+        if (link->kind == PIPEWIRE_LINK && (side->is_input ? link->to : link->from) == ours) return link;
+    return NULL;
+}
+
+static int count_connections(void *data, const struct port_side *side, int port)
+{
+    struct port_host *h = data;
+    struct pipewire_client *c = h->client;
+    int n = 0;
+    pipewire_graph_lock(c->graph);
+    for (const struct pipewire_object *link = NULL; (link = next_link(h, side, port, link));) n++;
+    pipewire_graph_unlock(c->graph);
+    return n;
+}
+
+/* Is a connection that was asked for led to this port? It is then restored as it was asked for. */
+static bool is_asked(const struct port_host *h, const struct port_side *side, int port, uint32_t other)
+{
+    const struct pipewire_client *c = h->client;
+    for (const struct connection *asked = h->connections.asked.list;
+         asked < h->connections.asked.list + h->connections.asked.n; asked++) {
+        const struct pipewire_object *found = asked->side == side && asked->port == port
+                                                  ? pipewire_graph_find_port(c->graph, asked->other, side->is_input)
+                                                  : NULL;
+        if (found && found->id == other) return true;
+    }
+    return false;
+}
+
+static void list_connections(void *data, const struct port_side *side, int port, struct connections *connections)
+{
+    struct port_host *h = data;
+    struct pipewire_client *c = h->client;
+    char name[512];
+    pipewire_graph_lock(c->graph);
+    for (const struct pipewire_object *link = NULL; (link = next_link(h, side, port, link));) {
+        const struct pipewire_object *other = pipewire_graph_object(c->graph, side->is_input ? link->from : link->to);
+        if (!other || is_asked(h, side, port, other->id)) continue;
+        pipewire_graph_port_name(c->graph, other, name, sizeof name);
+        connections_add_seen(connections, side, port, name);
+    }
+    pipewire_graph_unlock(c->graph);
+}
+
+static bool connect_midi(struct port_host *h)
+{
+    struct pipewire_client *c = h->client;
+    pipewire_graph_lock(c->graph);
+    const struct pipewire_object *output = pipewire_graph_find_midi(c->graph, h->settings->midi.connect);
+    if (output) pipewire_graph_link(c->graph, output->id, own_id(h, &h->midi_in, 0));
+    pipewire_graph_unlock(c->graph);
+    return output != NULL;
+}
+
+/* Moves the links that were asked for if their other end is now another port: the default device changed, or a device
+ * returned. A link that the user removed stays removed. */
+static void follow(struct port_host *h)
+{
+    struct pipewire_client *c = h->client;
+    for (int i = 0; i < c->n_linked; i++) {
+        const struct connection *asked = &h->connections.asked.list[i];
+        const struct pipewire_object *other = pipewire_graph_find_port(c->graph, asked->other, asked->side->is_input);
+        if (!c->linked[i] || !other || other->id == c->linked[i]) continue;
+        link_ports(h, asked, c->linked[i], false);
+        link_ports(h, asked, other->id, true);
+        c->linked[i] = other->id;
+    }
+}
+
+static void tend(struct port_host *h)
+{
+    struct pipewire_client *c = h->client;
+    if (atomic_load(&c->graph->is_down)) atomic_store(&h->is_down, true);
+    if (!atomic_exchange(&c->graph->has_changed, false)) return;
+    pipewire_graph_lock(c->graph);
+    follow(h);
+    pipewire_graph_unlock(c->graph);
+    atomic_store(&h->midi_is_sought, true); /* a new port may be that of a device that was plugged in again */
+    atomic_store(&h->has_new_port, true);
+}
+
+static bool is_idle(const struct port_host *h)
+{
+    const struct pipewire_client *c = h->client;
+    return c && !atomic_load(&c->is_streaming);
+}
+
+/* A sink or source of the desktop is two streams. */
+static bool choose(struct port_host *h, struct live_settings *s)
+{
+    struct pipewire_channels channels;
+    if (!s->sink && !s->source) {
+        if (!s->channels && !s->is_default) return true;
+        message_usage("pipewire", "--%s belongs to --sink or --source; give one", s->channels ? "channels" : "default");
+        return false;
+    }
+    const char *refused = s->source && s->sink ? "--source" : s->midi.on ? "--midi" : s->connect ? "--connect" : NULL;
+    if (refused) {
+        message_usage("pipewire", "%s cannot be with %s; leave it out", refused, s->sink ? "--sink" : "--source");
+        return false;
+    }
+    s->name = s->sink ? s->sink : s->source;
+    if (s->sink && s->channels) s->session.n_inputs = pipewire_channels_read(s->channels, &channels);
+    h->server = &pipewire_stream_server;
+    return true;
+}
+
+int pipewire_command(int argc, char **argv)
+{
+    static const struct port_server server = {
+        .line = &pipewire_line,
+        .name = "the PipeWire daemon",
+        .list_command = "pw-link -o",
+        .choose = choose,
+        .join = join,
+        .leave = leave,
+        .rate = rate,
+        .block = block,
+        .is_realtime = is_realtime,
+        .client_name = client_name,
+        .port_name = port_name,
+        .add_port = add_port,
+        .activate = activate,
+        .ask_devices = ask_devices,
+        .connect_midi = connect_midi,
+        .update_latencies = update_latencies,
+        .tend = tend,
+        .is_idle = is_idle,
+        .connections = {.connect = connect_ports, .count = count_connections, .list = list_connections}};
+    return port_host_command(&server, argc, argv);
+}
+
+#else
+
+int pipewire_command(int argc, char **argv)
+{
+    struct live_settings settings;
+    int status = live_options_parse(&pipewire_line, argc, argv, false, &settings);
+    if (status >= 0) return status;
+    live_options_free(&settings);
+    return message_error("pipewire: this build has no PipeWire; install libpipewire-0.3-dev and build again");
+}
+#endif

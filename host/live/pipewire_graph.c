@@ -1,0 +1,406 @@
+#include "host/message.h"
+
+#ifdef HC_WITH_PIPEWIRE
+#include "pipewire_graph.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <pipewire/extensions/metadata.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWER_S = 5 }; /* longest wait for an answer of the daemon */
+
+/* ---- objects ----------------------------------------------------------------------------------- */
+
+const struct pipewire_object *pipewire_graph_object(const struct pipewire_graph *g, uint32_t id)
+{
+    for (int i = 0; i < g->n_objects; i++)
+        if (g->objects[i].id == id) return &g->objects[i];
+    return NULL;
+}
+
+static void free_object(struct pipewire_object *object)
+{
+    free(object->name);
+    free(object->alias);
+    free(object->class);
+}
+
+static char *copy_text(const struct spa_dict *properties, const char *key)
+{
+    const char *text = spa_dict_lookup(properties, key);
+    return text ? strdup(text) : NULL;
+}
+
+static uint32_t read_number(const struct spa_dict *properties, const char *key, uint32_t otherwise)
+{
+    const char *text = spa_dict_lookup(properties, key);
+    return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
+}
+
+static bool is_true(const struct spa_dict *properties, const char *key)
+{
+    const char *text = spa_dict_lookup(properties, key);
+    return text && strcmp(text, "true") == 0;
+}
+
+static struct pipewire_object read_node(const struct spa_dict *p)
+{
+    return (struct pipewire_object){.kind = PIPEWIRE_NODE,
+                                    .name = copy_text(p, PW_KEY_NODE_NAME),
+                                    .alias = copy_text(p, PW_KEY_NODE_DESCRIPTION),
+                                    .class = copy_text(p, PW_KEY_MEDIA_CLASS),
+                                    .priority = (int)read_number(p, PW_KEY_PRIORITY_SESSION, 0)};
+}
+
+static struct pipewire_object read_port(const struct spa_dict *p)
+{
+    const char *direction = spa_dict_lookup(p, PW_KEY_PORT_DIRECTION);
+    return (struct pipewire_object){.kind = PIPEWIRE_PORT,
+                                    .name = copy_text(p, PW_KEY_PORT_NAME),
+                                    .alias = copy_text(p, PW_KEY_PORT_ALIAS),
+                                    .class = copy_text(p, PW_KEY_FORMAT_DSP),
+                                    .node = read_number(p, PW_KEY_NODE_ID, SPA_ID_INVALID),
+                                    .number = read_number(p, PW_KEY_PORT_ID, 0),
+                                    .is_output = direction && strcmp(direction, "out") == 0,
+                                    .is_monitor = is_true(p, PW_KEY_PORT_MONITOR)};
+}
+
+static struct pipewire_object read_link(const struct spa_dict *p)
+{
+    return (struct pipewire_object){.kind = PIPEWIRE_LINK,
+                                    .from = read_number(p, PW_KEY_LINK_OUTPUT_PORT, SPA_ID_INVALID),
+                                    .to = read_number(p, PW_KEY_LINK_INPUT_PORT, SPA_ID_INVALID)};
+}
+
+/* Without memory the object is left out. */
+static void add_object(struct pipewire_graph *g, uint32_t id, struct pipewire_object object)
+{
+    if (g->n_objects == g->cap) {
+        int cap = g->cap ? 2 * g->cap : 64;
+        struct pipewire_object *objects = realloc(g->objects, (size_t)cap * sizeof *objects);
+        if (!objects) {
+            free_object(&object);
+            return;
+        }
+        g->objects = objects;
+        g->cap = cap;
+    }
+    object.id = id;
+    g->objects[g->n_objects++] = object;
+    atomic_store(&g->has_changed, true);
+}
+
+/* ---- metadata ---------------------------------------------------------------------------------- */
+
+static int on_setting(void *data, uint32_t subject, const char *key, const char *type, const char *value)
+{
+    (void)subject, (void)type;
+    struct pipewire_graph *g = data;
+    int number = value ? atoi(value) : 0;
+    if (!key) return 0;
+    if (strcmp(key, "clock.rate") == 0) g->rate = number;
+    if (strcmp(key, "clock.quantum") == 0) g->quantum = number;
+    if (strcmp(key, "clock.force-rate") == 0) g->forced_rate = number;
+    if (strcmp(key, "clock.force-quantum") == 0) g->forced_quantum = number;
+    return 0;
+}
+
+/* The value is {"name": NODE}. */
+static int on_default(void *data, uint32_t subject, const char *key, const char *type, const char *value)
+{
+    (void)subject, (void)type;
+    struct pipewire_graph *g = data;
+    bool is_sink = !key || strcmp(key, "default.audio.sink") == 0;
+    bool is_source = !key || strcmp(key, "default.audio.source") == 0; /* no key: all are removed */
+    json_t *json = value ? json_loads(value, 0, NULL) : NULL;
+    const char *name = json_string_value(json_object_get(json, "name"));
+    if (is_sink) snprintf(g->sink, sizeof g->sink, "%s", name ? name : "");
+    if (is_source) snprintf(g->source, sizeof g->source, "%s", name ? name : "");
+    if (is_sink || is_source) atomic_store(&g->has_changed, true);
+    json_decref(json);
+    return 0;
+}
+
+static void bind_metadata(struct pipewire_graph *g, uint32_t id, const struct spa_dict *properties)
+{
+    static const struct pw_metadata_events setting_events = {PW_VERSION_METADATA_EVENTS, .property = on_setting},
+                                           default_events = {PW_VERSION_METADATA_EVENTS, .property = on_default};
+    const char *name = spa_dict_lookup(properties, PW_KEY_METADATA_NAME);
+    bool is_settings = name && strcmp(name, "settings") == 0, is_defaults = name && strcmp(name, "default") == 0;
+    struct pw_proxy **proxy = is_settings ? &g->settings : &g->defaults;
+    if (!(is_settings || is_defaults) || *proxy) return;
+    *proxy = pw_registry_bind(g->registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
+    if (*proxy)
+        pw_metadata_add_listener((struct pw_metadata *)*proxy, is_settings ? &g->settings_hook : &g->defaults_hook,
+                                 is_settings ? &setting_events : &default_events, g);
+}
+
+/* ---- the daemon's list ------------------------------------------------------------------------- */
+
+static void on_global(void *data, uint32_t id, uint32_t permissions, const char *type, uint32_t version,
+                      const struct spa_dict *properties)
+{
+    (void)permissions, (void)version;
+    struct pipewire_graph *g = data;
+    if (!properties) return;
+    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0) add_object(g, id, read_node(properties));
+    if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0) add_object(g, id, read_port(properties));
+    if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0) add_object(g, id, read_link(properties));
+    if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0) bind_metadata(g, id, properties);
+}
+
+static void on_global_remove(void *data, uint32_t id)
+{
+    struct pipewire_graph *g = data;
+    for (int i = 0; i < g->n_objects; i++) {
+        if (g->objects[i].id != id) continue;
+        free_object(&g->objects[i]);
+        g->n_objects--;
+        memmove(&g->objects[i], &g->objects[i + 1], (size_t)(g->n_objects - i) * sizeof *g->objects);
+        atomic_store(&g->has_changed, true);
+        return;
+    }
+}
+
+static void on_done(void *data, uint32_t id, int number)
+{
+    struct pipewire_graph *g = data;
+    if (id != PW_ID_CORE) return;
+    g->done = number;
+    pw_thread_loop_signal(g->loop, false);
+}
+
+/* Other errors, such as a link that the daemon refuses, leave the connection as it is. */
+static void on_error(void *data, uint32_t id, int number, int error, const char *message)
+{
+    (void)number, (void)message;
+    struct pipewire_graph *g = data;
+    if (id != PW_ID_CORE || error != -EPIPE) return;
+    atomic_store(&g->is_down, true);
+    pw_thread_loop_signal(g->loop, false);
+}
+
+/* ---- open and close ---------------------------------------------------------------------------- */
+
+void pipewire_graph_lock(struct pipewire_graph *g)
+{
+    pw_thread_loop_lock(g->loop);
+}
+
+void pipewire_graph_unlock(struct pipewire_graph *g)
+{
+    pw_thread_loop_unlock(g->loop);
+}
+
+bool pipewire_graph_sync(struct pipewire_graph *g)
+{
+    int number = pw_core_sync(g->core, PW_ID_CORE, 0);
+    while (g->done != number && !atomic_load(&g->is_down))
+        if (pw_thread_loop_timed_wait(g->loop, ANSWER_S) != 0) return false;
+    return !atomic_load(&g->is_down);
+}
+
+static bool connect_core(struct pipewire_graph *g, const char *remote, char *why, size_t cap)
+{
+    static const struct pw_core_events core_events = {PW_VERSION_CORE_EVENTS, .done = on_done, .error = on_error};
+    static const struct pw_registry_events registry_events = {PW_VERSION_REGISTRY_EVENTS, .global = on_global,
+                                                              .global_remove = on_global_remove};
+    /* The program has a session of its own for quick restarts: libpipewire must not connect again by itself. */
+    g->core = pw_context_connect(g->context, remote ? pw_properties_new(PW_KEY_REMOTE_NAME, remote, NULL) : NULL, 0);
+    if (!g->core)
+        return message_write(why, cap,
+                             "pipewire: no daemon%s%s answers: %s; start it, as with: systemctl --user start pipewire",
+                             remote ? " " : "", remote ? remote : "", strerror(errno));
+    pw_core_add_listener(g->core, &g->core_hook, &core_events, g);
+    g->registry = pw_core_get_registry(g->core, PW_VERSION_REGISTRY, 0);
+    if (g->registry) pw_registry_add_listener(g->registry, &g->registry_hook, &registry_events, g);
+    /* The second answer comes after the properties of the metadata that the first part of the list had. */
+    return (g->registry && pipewire_graph_sync(g) && pipewire_graph_sync(g)) ||
+           message_write(why, cap, "pipewire: the daemon does not answer; start it again");
+}
+
+struct pipewire_graph *pipewire_graph_open(const char *remote, char *why, size_t cap)
+{
+    struct pipewire_graph *g = calloc(1, sizeof *g);
+    pw_init(NULL, NULL);
+    if (!getenv("PIPEWIRE_DEBUG")) pw_log_set_level(SPA_LOG_LEVEL_NONE); /* its messages would hide the program's */
+    if (g) g->loop = pw_thread_loop_new("haloconv", NULL);
+    /* The client's configuration with real-time priority; newer daemons have only one and use that. */
+    if (g && g->loop)
+        g->context = pw_context_new(pw_thread_loop_get_loop(g->loop),
+                                    pw_properties_new(PW_KEY_CONFIG_NAME, "client-rt.conf", NULL), 0);
+    if (!g || !g->context || pw_thread_loop_start(g->loop) != 0) {
+        message_write(why, cap, "pipewire: the client cannot be started; install pipewire's configuration (%s)",
+                      "client.conf");
+        pipewire_graph_close(g);
+        return NULL;
+    }
+    pipewire_graph_lock(g);
+    bool good = connect_core(g, remote, why, cap);
+    pipewire_graph_unlock(g);
+    if (good) return g;
+    pipewire_graph_close(g);
+    return NULL;
+}
+
+void pipewire_graph_close(struct pipewire_graph *g)
+{
+    if (!g) return;
+    if (g->loop) pw_thread_loop_stop(g->loop);
+    if (g->settings) pw_proxy_destroy(g->settings);
+    if (g->defaults) pw_proxy_destroy(g->defaults);
+    if (g->registry) pw_proxy_destroy((struct pw_proxy *)g->registry);
+    if (g->core) pw_core_disconnect(g->core);
+    if (g->context) pw_context_destroy(g->context);
+    if (g->loop) pw_thread_loop_destroy(g->loop);
+    for (int i = 0; i < g->n_objects; i++) free_object(&g->objects[i]);
+    free(g->objects);
+    free(g);
+    pw_deinit();
+}
+
+int pipewire_graph_rate(const struct pipewire_graph *g, int wanted)
+{
+    if (g->forced_rate) return g->forced_rate;
+    return wanted ? wanted : g->rate ? g->rate : 48000;
+}
+
+int pipewire_graph_quantum(const struct pipewire_graph *g, int wanted)
+{
+    if (g->forced_quantum) return g->forced_quantum;
+    return wanted ? wanted : g->quantum ? g->quantum : 1024;
+}
+
+/* ---- search ------------------------------------------------------------------------------------ */
+
+static bool is_equal(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
+const struct pipewire_object *pipewire_graph_default(const struct pipewire_graph *g, bool is_sink)
+{
+    const char *name = is_sink ? g->sink : g->source;
+    const struct pipewire_object *best = NULL;
+    for (const struct pipewire_object *node = g->objects; node < g->objects + g->n_objects; node++) {
+        if (node->kind != PIPEWIRE_NODE) continue;
+        if (*name && is_equal(node->name, name)) return node;
+        if (is_equal(node->class, is_sink ? "Audio/Sink" : "Audio/Source") &&
+            (!best || node->priority > best->priority))
+            best = node;
+    }
+    return best; /* no session manager has chosen a default */
+}
+
+const struct pipewire_object *pipewire_graph_own_port(const struct pipewire_graph *g, uint32_t node, bool is_output,
+                                                      const char *name)
+{
+    for (const struct pipewire_object *port = g->objects; port < g->objects + g->n_objects; port++)
+        if (port->kind == PIPEWIRE_PORT && port->node == node && port->is_output == is_output &&
+            is_equal(port->name, name))
+            return port;
+    return NULL;
+}
+
+void pipewire_graph_port_name(const struct pipewire_graph *g, const struct pipewire_object *port, char *text,
+                              size_t cap)
+{
+    const struct pipewire_object *node = pipewire_graph_object(g, port->node);
+    snprintf(text, cap, "%s:%s", node && node->name ? node->name : "", port->name ? port->name : "");
+}
+
+/* Does a text name a port: "NODE:PORT", with the node's name or description, or the port's alias? */
+static bool is_named(const struct pipewire_graph *g, const struct pipewire_object *port, const char *text)
+{
+    const struct pipewire_object *node = pipewire_graph_object(g, port->node);
+    const char *names[] = {node ? node->name : NULL, node ? node->alias : NULL};
+    for (int i = 0; i < 2; i++) {
+        size_t n = names[i] ? strlen(names[i]) : 0;
+        if (n > 0 && strncmp(text, names[i], n) == 0 && text[n] == ':' && is_equal(port->name, text + n + 1))
+            return true;
+    }
+    return is_equal(port->alias, text);
+}
+
+/* Returns the node of a device by n bytes of text: its name or description, or "system". */
+static const struct pipewire_object *find_device(const struct pipewire_graph *g, const char *text, size_t n,
+                                                 bool is_sink)
+{
+    if (n == 6 && strncmp(text, "system", 6) == 0) return pipewire_graph_default(g, is_sink);
+    for (const struct pipewire_object *node = g->objects; node < g->objects + g->n_objects; node++) {
+        const char *names[] = {node->name, node->alias};
+        for (int i = 0; i < 2 && node->kind == PIPEWIRE_NODE; i++)
+            if (names[i] && strlen(names[i]) == n && strncmp(names[i], text, n) == 0) return node;
+    }
+    return NULL;
+}
+
+/* Returns the port of a device that has `index` ports of lower numbers in its direction. */
+static const struct pipewire_object *find_numbered(const struct pipewire_graph *g, const struct pipewire_object *node,
+                                                   bool is_output, int index)
+{
+    for (const struct pipewire_object *port = g->objects; port < g->objects + g->n_objects; port++) {
+        int lower = 0;
+        if (port->kind != PIPEWIRE_PORT || port->node != node->id || port->is_output != is_output) continue;
+        for (const struct pipewire_object *other = g->objects; other < g->objects + g->n_objects; other++)
+            lower += other->kind == PIPEWIRE_PORT && other->node == node->id && other->is_output == is_output &&
+                     other->number < port->number;
+        if (lower == index) return port;
+    }
+    return NULL;
+}
+
+const struct pipewire_object *pipewire_graph_find_port(const struct pipewire_graph *g, const char *text, bool is_output)
+{
+    const char *colon = strrchr(text, ':'), *numbered = is_output ? "capture_" : "playback_";
+    for (const struct pipewire_object *port = g->objects; port < g->objects + g->n_objects; port++)
+        if (port->kind == PIPEWIRE_PORT && port->is_output == is_output && is_named(g, port, text)) return port;
+    if (!colon || strncmp(colon + 1, numbered, strlen(numbered)) != 0) return NULL;
+    const struct pipewire_object *node = find_device(g, text, (size_t)(colon - text), !is_output);
+    return node ? find_numbered(g, node, is_output, atoi(colon + 1 + strlen(numbered)) - 1) : NULL;
+}
+
+const struct pipewire_object *pipewire_graph_find_midi(const struct pipewire_graph *g, const char *part)
+{
+    char name[512];
+    for (const struct pipewire_object *port = g->objects; port < g->objects + g->n_objects; port++) {
+        if (port->kind != PIPEWIRE_PORT || !port->is_output || !port->class || !strstr(port->class, "midi")) continue;
+        pipewire_graph_port_name(g, port, name, sizeof name);
+        if (strstr(name, part) || (port->alias && strstr(port->alias, part))) return port;
+    }
+    return NULL;
+}
+
+/* ---- links ------------------------------------------------------------------------------------- */
+
+const struct pipewire_object *pipewire_graph_find_link(const struct pipewire_graph *g, uint32_t from, uint32_t to)
+{
+    for (const struct pipewire_object *link = g->objects; link < g->objects + g->n_objects; link++)
+        if (link->kind == PIPEWIRE_LINK && link->from == from && link->to == to) return link;
+    return NULL;
+}
+
+void pipewire_graph_link(struct pipewire_graph *g, uint32_t from, uint32_t to)
+{
+    char output[16], input[16];
+    if (pipewire_graph_find_link(g, from, to)) return;
+    snprintf(output, sizeof output, "%u", from);
+    snprintf(input, sizeof input, "%u", to);
+    /* It lingers: the link lasts as long as both ports, and needs no proxy. */
+    const struct spa_dict_item items[] = {SPA_DICT_ITEM_INIT(PW_KEY_LINK_OUTPUT_PORT, output),
+                                          SPA_DICT_ITEM_INIT(PW_KEY_LINK_INPUT_PORT, input),
+                                          SPA_DICT_ITEM_INIT(PW_KEY_OBJECT_LINGER, "true")};
+    struct pw_proxy *proxy = pw_core_create_object(g->core, "link-factory", PW_TYPE_INTERFACE_Link, PW_VERSION_LINK,
+                                                   &SPA_DICT_INIT_ARRAY(items), 0);
+    if (proxy) pw_proxy_destroy(proxy);
+}
+
+void pipewire_graph_unlink(struct pipewire_graph *g, uint32_t from, uint32_t to)
+{
+    const struct pipewire_object *link = pipewire_graph_find_link(g, from, to);
+    if (link) pw_registry_destroy(g->registry, link->id);
+}
+#endif

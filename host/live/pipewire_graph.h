@@ -1,0 +1,90 @@
+/* pipewire_graph - a connection to a PipeWire daemon, and what the daemon reports of its graph: nodes, ports, links, the
+ * default devices, rate and quantum.
+ *
+ * Threads: libpipewire calls back on the graph's loop thread. Every function but pipewire_graph_open,
+ * pipewire_graph_close, pipewire_graph_lock and pipewire_graph_lose needs the lock, or runs on the loop thread.
+ */
+#ifndef PIPEWIRE_GRAPH_H
+#define PIPEWIRE_GRAPH_H
+
+#include <pipewire/pipewire.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum pipewire_kind { PIPEWIRE_NODE, PIPEWIRE_PORT, PIPEWIRE_LINK };
+
+struct pipewire_object {
+    enum pipewire_kind kind;
+    uint32_t id;                     /* in the daemon's list                                                     */
+    char *name, *alias;              /* node: node.name and node.description; port: port.name and port.alias     */
+    char *class;                     /* node: media.class; port: format.dsp                                      */
+    uint32_t node, number;           /* port: id of its node, and its number in that node and direction          */
+    bool is_output, is_monitor;      /* port                                                                     */
+    uint32_t from, to;               /* link: ids of an output and an input                                      */
+    int priority;                    /* node: priority.session                                                   */
+};
+
+struct pipewire_graph {
+    struct pw_thread_loop *loop;
+    struct pw_context *context;
+    struct pw_core *core;
+    struct pw_registry *registry;
+    struct pw_proxy *settings, *defaults; /* the daemon's metadata of these names; NULL: none                     */
+    struct spa_hook core_hook, registry_hook, settings_hook, defaults_hook;
+    struct pipewire_object *objects;
+    int n_objects, cap;
+    int done;                        /* number of the last sync that the daemon has answered                     */
+    int rate, quantum;               /* Hz and frames, from the daemon's settings                                */
+    int forced_rate, forced_quantum; /* 0: not forced                                                            */
+    char sink[256], source[256];     /* names of the default nodes; "": not reported                             */
+    atomic_bool is_down;             /* the daemon went away                                                     */
+    atomic_bool has_changed;         /* the graph changed; for the owner, who clears it                          */
+};
+
+/* Connects to a daemon (remote NULL: the default one) and waits until its graph is known. NULL: why has the reason. */
+struct pipewire_graph *pipewire_graph_open(const char *remote, char *why, size_t cap);
+void pipewire_graph_close(struct pipewire_graph *graph);
+
+void pipewire_graph_lock(struct pipewire_graph *graph);
+void pipewire_graph_unlock(struct pipewire_graph *graph);
+
+/* Waits until the daemon has processed all earlier calls, and reported their effects. false: it does not answer. */
+bool pipewire_graph_sync(struct pipewire_graph *graph);
+
+/* Return the rate and the quantum that the first cycle will probably have. wanted: of the command line; 0: any. */
+int pipewire_graph_rate(const struct pipewire_graph *graph, int wanted);
+int pipewire_graph_quantum(const struct pipewire_graph *graph, int wanted);
+
+/* Returns the default sink, else source; NULL: none. */
+const struct pipewire_object *pipewire_graph_default(const struct pipewire_graph *graph, bool is_sink);
+
+/* Returns a port of a node by its name; NULL: absent. */
+const struct pipewire_object *pipewire_graph_own_port(const struct pipewire_graph *graph, uint32_t node, bool is_output,
+                                                      const char *name);
+
+/* Returns the port that a text names; NULL: absent. The text is "NODE:PORT" with names or descriptions as pw-link and
+ * JACK have them, or "NODE:playback_N" or "NODE:capture_N" for port N of a device. NODE "system" is the default sink or
+ * source. */
+const struct pipewire_object *pipewire_graph_find_port(const struct pipewire_graph *graph, const char *text,
+                                                       bool is_output);
+
+/* Returns the first MIDI output whose name contains a text; NULL: absent. */
+const struct pipewire_object *pipewire_graph_find_midi(const struct pipewire_graph *graph, const char *part);
+
+/* Writes "NODE:PORT" of a port. */
+void pipewire_graph_port_name(const struct pipewire_graph *graph, const struct pipewire_object *port, char *text,
+                              size_t cap);
+
+/* Returns the object of an id; NULL: absent. */
+const struct pipewire_object *pipewire_graph_object(const struct pipewire_graph *graph, uint32_t id);
+
+/* Returns the link of two ports; NULL: they are not linked. */
+const struct pipewire_object *pipewire_graph_find_link(const struct pipewire_graph *graph, uint32_t from, uint32_t to);
+
+/* Links an output and an input, unless they are linked; removes a link. */
+void pipewire_graph_link(struct pipewire_graph *graph, uint32_t from, uint32_t to);
+void pipewire_graph_unlink(struct pipewire_graph *graph, uint32_t from, uint32_t to);
+
+#endif

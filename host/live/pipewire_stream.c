@@ -1,0 +1,429 @@
+#include "pipewire_stream.h"
+
+#ifdef HC_WITH_PIPEWIRE
+#include "host/message.h"
+#include "pipewire_channels.h"
+#include "pipewire_cycle.h"
+#include "pipewire_graph.h"
+
+#include <pipewire/stream.h>
+#include <spa/param/audio/format-utils.h>
+#include <spa/param/latency-utils.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_QUANTUM = 8192, ANSWER_S = 5 }; /* most frames of a cycle; longest wait for the nodes */
+
+struct stream_client {
+    struct port_host *host;
+    struct pipewire_graph *graph;
+    struct pw_stream *capture, *playback;
+    struct spa_hook capture_hook, playback_hook;
+    struct pipewire_channels in, out; /* of the capture and of the playback stream */
+    struct pipewire_cycle cycle;
+    _Atomic(struct spa_io_position *) position; /* of the graph's cycle; NULL: not known */
+    atomic_bool captures, plays;                /* the streams are streaming */
+    float *silence, *rest;                      /* [MAX_QUANTUM]: an input and an output without a buffer */
+};
+
+/* ---- audio thread ------------------------------------------------------------------------------ */
+
+/* Returns the newest buffer of the capture stream, and gives older ones back. NULL: none. */
+static struct pw_buffer *newest(struct pw_stream *stream)
+{
+    struct pw_buffer *buffer = NULL;
+    for (struct pw_buffer *next; (next = pw_stream_dequeue_buffer(stream)); buffer = next)
+        if (buffer) pw_stream_queue_buffer(stream, buffer);
+    return buffer;
+}
+
+static void find_inputs(const struct stream_client *c, const struct pw_buffer *in, int *n)
+{
+    struct port_side *side = &c->host->in;
+    for (int i = 0; i < side->n; i++) {
+        const struct spa_data *data = in && i < (int)in->buffer->n_datas ? &in->buffer->datas[i] : NULL;
+        side->buffer[i] = c->silence;
+        if (!data || !data->data) continue;
+        uint32_t offset = data->chunk->offset < data->maxsize ? data->chunk->offset : data->maxsize;
+        uint32_t left = data->maxsize - offset, size = data->chunk->size < left ? data->chunk->size : left;
+        side->buffer[i] = SPA_PTROFF(data->data, offset, float);
+        if ((int)(size / sizeof(float)) < *n) *n = (int)(size / sizeof(float));
+    }
+}
+
+static void find_outputs(const struct stream_client *c, const struct pw_buffer *out, int *n)
+{
+    struct port_side *side = &c->host->out;
+    for (int i = 0; i < side->n; i++) {
+        const struct spa_data *data = out && i < (int)out->buffer->n_datas ? &out->buffer->datas[i] : NULL;
+        side->buffer[i] = data && data->data ? data->data : c->rest;
+        if (data && data->data && (int)(data->maxsize / sizeof(float)) < *n) *n = (int)(data->maxsize / sizeof(float));
+    }
+    for (int i = 0; i < side->n && out && i < (int)out->buffer->n_datas; i++)
+        *out->buffer->datas[i].chunk =
+            (struct spa_chunk){.size = (uint32_t)*n * sizeof(float), .stride = sizeof(float)};
+}
+
+/* Convolves a cycle. The capture stream calls it through the playback stream. */
+static void on_playback(void *data)
+{
+    struct stream_client *c = data;
+    struct port_host *h = c->host;
+    const struct spa_io_position *position = atomic_load_explicit(&c->position, memory_order_acquire);
+    struct pw_buffer *in = newest(c->capture), *out = pw_stream_dequeue_buffer(c->playback);
+    int n = MAX_QUANTUM;
+    if (position && position->clock.duration < MAX_QUANTUM) n = (int)position->clock.duration;
+    find_inputs(c, in, &n);
+    find_outputs(c, out, &n);
+    if (position) pipewire_cycle_begin(&c->cycle, &position->clock, n, h);
+    if (n > 0) hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
+    if (in) pw_stream_queue_buffer(c->capture, in);
+    if (out) pw_stream_queue_buffer(c->playback, out);
+}
+
+static void on_capture(void *data)
+{
+    struct stream_client *c = data;
+    struct pw_buffer *unused;
+    if (pw_stream_trigger_process(c->playback) >= 0) return;
+    if ((unused = newest(c->capture))) pw_stream_queue_buffer(c->capture, unused); /* nothing plays the result */
+}
+
+static int on_thread(struct spa_loop *loop, bool async, uint32_t number, const void *data, size_t size, void *host)
+{
+    (void)loop, (void)async, (void)number, (void)data, (void)size;
+    port_host_begin_thread(host);
+    return 0;
+}
+
+/* ---- loop thread ------------------------------------------------------------------------------- */
+
+static void on_state(struct stream_client *c, struct pw_stream *stream, atomic_bool *is_streaming,
+                     enum pw_stream_state state)
+{
+    bool was_streaming = atomic_exchange(is_streaming, state == PW_STREAM_STATE_STREAMING);
+    if (state == PW_STREAM_STATE_STREAMING) atomic_store(&c->cycle.is_resumed, true);
+    if (state == PW_STREAM_STATE_PAUSED) pw_stream_flush(stream, false);
+    /* What played before a pause must not end in what plays after it. */
+    if (was_streaming && state != PW_STREAM_STATE_STREAMING) hc_live_forget(c->host->live);
+    pw_thread_loop_signal(c->graph->loop, false);
+}
+
+static void on_capture_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error)
+{
+    (void)old, (void)error;
+    struct stream_client *c = data;
+    on_state(c, c->capture, &c->captures, state);
+}
+
+static void on_playback_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error)
+{
+    (void)old, (void)error;
+    struct stream_client *c = data;
+    on_state(c, c->playback, &c->plays, state);
+}
+
+static void on_io(void *data, uint32_t id, void *area, uint32_t size)
+{
+    (void)size;
+    struct stream_client *c = data;
+    if (id == SPA_IO_Position) atomic_store_explicit(&c->position, area, memory_order_release);
+}
+
+/* haloconv adds no latency: what the device reports to one stream, the other reports to the programs. */
+static void on_parameter(void *data, uint32_t id, const struct spa_pod *parameter)
+{
+    struct stream_client *c = data;
+    struct spa_latency_info latency;
+    if (id != SPA_PARAM_Latency || !parameter || spa_latency_parse(parameter, &latency) < 0) return;
+    struct pw_stream *other = latency.direction == SPA_DIRECTION_INPUT ? c->capture : c->playback;
+    if (other) pw_stream_update_params(other, &parameter, 1);
+}
+
+/* ---- the client -------------------------------------------------------------------------------- */
+
+static void leave(struct port_host *h)
+{
+    struct stream_client *c = h->client;
+    if (c->graph) pipewire_graph_lock(c->graph);
+    if (c->playback) {
+        spa_hook_remove(&c->playback_hook);
+        pw_stream_destroy(c->playback);
+    }
+    if (c->capture) {
+        spa_hook_remove(&c->capture_hook);
+        pw_stream_destroy(c->capture);
+    }
+    if (c->graph) pipewire_graph_unlock(c->graph);
+    pipewire_graph_close(c->graph);
+    free(c->silence);
+    free(c->rest);
+    free(c);
+}
+
+static bool join(struct port_host *h, char *why, size_t cap)
+{
+    struct stream_client *c = h->client = calloc(1, sizeof *c);
+    if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
+    c->host = h;
+    c->silence = calloc(MAX_QUANTUM, sizeof *c->silence);
+    c->rest = calloc(MAX_QUANTUM, sizeof *c->rest);
+    if (!c->silence || !c->rest)
+        message_write(why, cap, "pipewire: no memory; free some memory");
+    else
+        c->graph = pipewire_graph_open(*h->server_name ? h->server_name : NULL, why, cap);
+    if (c->graph) return true;
+    leave(h);
+    h->client = NULL;
+    return false;
+}
+
+static int rate(const struct port_host *h)
+{
+    return pipewire_graph_rate(((const struct stream_client *)h->client)->graph, h->settings->rate);
+}
+
+static int block(const struct port_host *h)
+{
+    return pipewire_graph_quantum(((const struct stream_client *)h->client)->graph, h->settings->block);
+}
+
+static bool is_realtime(const struct port_host *h)
+{
+    (void)h;
+    return true; /* the module-rt of the client's configuration asks for it */
+}
+
+static const char *client_name(const struct port_host *h)
+{
+    return h->name;
+}
+
+static const char *port_name(const struct port_host *h, const void *port)
+{
+    (void)port;
+    return h->name;
+}
+
+/* The streams make the ports. */
+static void *add_port(struct port_host *h, const struct port_side *side, int i, char *why, size_t cap)
+{
+    (void)side, (void)i, (void)why, (void)cap;
+    return h->client;
+}
+
+/* Finds the channels of both streams. --channels are those of the sink or source. */
+static bool choose_channels(struct port_host *h, char *why, size_t cap)
+{
+    struct stream_client *c = h->client;
+    const struct live_settings *s = h->settings;
+    const struct port_side *own = s->sink ? &h->in : &h->out;
+    struct pipewire_channels *of_own = s->sink ? &c->in : &c->out;
+    pipewire_channels_of_ports(h->in.name, h->in.n, &c->in);
+    pipewire_channels_of_ports(h->out.name, h->out.n, &c->out);
+    if (s->channels && pipewire_channels_read(s->channels, of_own) != own->n)
+        return message_write(why, cap, "pipewire: --channels %s: the mask has %d %s; give as many channels",
+                             s->channels, own->n, s->sink ? "inputs" : "outputs");
+    if (c->in.n > 0 && c->out.n > 0) return true;
+    return message_write(why, cap, "pipewire: a sink or source has at most %d channels; use a smaller mask",
+                         PIPEWIRE_CHANNELS);
+}
+
+/* Returns the name of the node that the user names by its name or description. */
+static const char *target_name(const struct pipewire_graph *g, const char *text)
+{
+    for (const struct pipewire_object *node = g->objects; text && node < g->objects + g->n_objects; node++)
+        if (node->kind == PIPEWIRE_NODE && node->alias && node->name && strcmp(node->alias, text) == 0)
+            return node->name;
+    return text;
+}
+
+/* Returns the properties of both streams: as those of PipeWire's own filter-chain. */
+static struct pw_properties *common_properties(const struct port_host *h, const struct pipewire_channels *channels)
+{
+    const struct live_settings *s = h->settings;
+    char positions[PIPEWIRE_CHANNELS * 8];
+    pipewire_channels_write(channels, positions, sizeof positions);
+    struct pw_properties *p = pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_APP_NAME, "haloconv",
+                                                PW_KEY_NODE_VIRTUAL, "true", "resample.disable", "true", NULL);
+    if (!p) return NULL;
+    /* By its application's id a session manager remembers the volume and the target of this sink, not of all. */
+    pw_properties_setf(p, PW_KEY_APP_ID, "haloconv.%s", h->name);
+    pw_properties_setf(p, PW_KEY_NODE_GROUP, "haloconv-%d", (int)getpid());
+    pw_properties_setf(p, PW_KEY_NODE_LINK_GROUP, "haloconv-%d", (int)getpid());
+    pw_properties_setf(p, "audio.position", "[ %s ]", positions);
+    if (s->block) pw_properties_setf(p, PW_KEY_NODE_LATENCY, "%d/%d", s->block, s->rate ? s->rate : 48000);
+    if (s->rate) pw_properties_setf(p, PW_KEY_NODE_RATE, "1/%d", s->rate);
+    return p;
+}
+
+/* Returns the properties of the stream that is the sink or source. */
+static struct pw_properties *own_properties(const struct port_host *h, const struct pipewire_channels *channels)
+{
+    const struct live_settings *s = h->settings;
+    struct pw_properties *p = common_properties(h, channels);
+    if (!p) return NULL;
+    pw_properties_set(p, PW_KEY_NODE_NAME, h->name);
+    pw_properties_set(p, PW_KEY_NODE_DESCRIPTION, s->description ? s->description : h->name);
+    pw_properties_set(p, PW_KEY_MEDIA_CLASS, s->sink ? "Audio/Sink" : "Audio/Source");
+    pw_properties_set(p, PW_KEY_DEVICE_ICON_NAME, s->sink ? "audio-headphones" : "audio-input-microphone");
+    if (s->is_default) pw_properties_set(p, PW_KEY_PRIORITY_SESSION, "3000"); /* sound cards have 600 to 2000 */
+    return p;
+}
+
+/* Returns the properties of the stream to or from the device. It is passive: an idle sink keeps no device awake. */
+static struct pw_properties *other_properties(const struct port_host *h, const struct pipewire_channels *channels)
+{
+    const struct live_settings *s = h->settings;
+    const struct stream_client *c = h->client;
+    const char *target = target_name(c->graph, s->sink ? s->output : s->input);
+    struct pw_properties *p = common_properties(h, channels);
+    if (!p) return NULL;
+    const char *side = s->sink ? "output" : "input";
+    pw_properties_setf(p, PW_KEY_NODE_NAME, "%s.%s", side, h->name);
+    pw_properties_setf(p, PW_KEY_NODE_DESCRIPTION, "%s %s", s->description ? s->description : h->name, side);
+    pw_properties_set(p, PW_KEY_NODE_PASSIVE, "true");
+    pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* each output goes to the channel of its position */
+    if (target) pw_properties_set(p, PW_KEY_TARGET_OBJECT, target);
+    return p;
+}
+
+static int connect_stream(struct pw_stream *stream, enum pw_direction direction, enum pw_stream_flags more,
+                          const struct pipewire_channels *channels)
+{
+    uint8_t bytes[2048];
+    struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(bytes, sizeof bytes);
+    struct spa_audio_info_raw format = {.format = SPA_AUDIO_FORMAT_F32P, .channels = (uint32_t)channels->n};
+    memcpy(format.position, channels->position, sizeof *format.position * (size_t)channels->n);
+    const struct spa_pod *parameter = spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &format);
+    return pw_stream_connect(stream, direction, PW_ID_ANY,
+                             PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS | more,
+                             &parameter, 1);
+}
+
+/* Makes both streams and connects them. */
+static bool open_streams(struct port_host *h)
+{
+    static const struct pw_stream_events capture_events = {PW_VERSION_STREAM_EVENTS, .state_changed = on_capture_state,
+                                                           .param_changed = on_parameter, .process = on_capture},
+                                         playback_events = {PW_VERSION_STREAM_EVENTS,
+                                                            .state_changed = on_playback_state, .io_changed = on_io,
+                                                            .param_changed = on_parameter, .process = on_playback};
+    struct stream_client *c = h->client;
+    bool is_sink = h->settings->sink != NULL;
+    /* The playback stream's process dequeues the buffers of the capture stream. */
+    enum pw_stream_flags async = 0;
+#if PW_CHECK_VERSION(0, 3, 73)
+    async = PW_STREAM_FLAG_ASYNC;
+#endif
+    c->capture = pw_stream_new(c->graph->core, h->name, (is_sink ? own_properties : other_properties)(h, &c->in));
+    c->playback = pw_stream_new(c->graph->core, h->name, (is_sink ? other_properties : own_properties)(h, &c->out));
+    if (c->capture) pw_stream_add_listener(c->capture, &c->capture_hook, &capture_events, c);
+    if (c->playback) pw_stream_add_listener(c->playback, &c->playback_hook, &playback_events, c);
+    return c->capture && c->playback && connect_stream(c->capture, PW_DIRECTION_INPUT, async, &c->in) == 0 &&
+           connect_stream(c->playback, PW_DIRECTION_OUTPUT, PW_STREAM_FLAG_TRIGGER, &c->out) == 0;
+}
+
+/* Waits until the daemon has made both nodes. */
+static bool await_nodes(struct stream_client *c)
+{
+    for (int i = 0; i < ANSWER_S; i++) {
+        if (pw_stream_get_node_id(c->capture) != SPA_ID_INVALID && pw_stream_get_node_id(c->playback) != SPA_ID_INVALID)
+            return true;
+        if (atomic_load(&c->graph->is_down) || !pipewire_graph_sync(c->graph)) return false;
+    }
+    return false;
+}
+
+static bool activate(struct port_host *h, char *why, size_t cap)
+{
+    struct stream_client *c = h->client;
+    if (!choose_channels(h, why, cap)) return false;
+    pipewire_graph_lock(c->graph);
+    pw_data_loop_invoke(pw_context_get_data_loop(c->graph->context), on_thread, 0, NULL, 0, false, h);
+    bool good = open_streams(h) && await_nodes(c);
+    pipewire_graph_unlock(c->graph);
+    return good || message_write(why, cap, "pipewire: the streams cannot be made; see the daemon's messages");
+}
+
+static bool ask_devices(struct port_host *h)
+{
+    (void)h;
+    return true;
+}
+
+static bool connect_midi(struct port_host *h)
+{
+    (void)h;
+    return false;
+}
+
+static void update_latencies(struct port_host *h)
+{
+    (void)h; /* on_parameter passes them on, whatever the mask */
+}
+
+static void tend(struct port_host *h)
+{
+    struct stream_client *c = h->client;
+    if (atomic_load(&c->graph->is_down)) atomic_store(&h->is_down, true);
+}
+
+static bool is_idle(const struct port_host *h)
+{
+    const struct stream_client *c = h->client;
+    return c && !(atomic_load(&c->captures) && atomic_load(&c->plays));
+}
+
+static void report(const struct port_host *h)
+{
+    const struct stream_client *c = h->client;
+    const struct live_settings *s = h->settings;
+    const char *target = s->sink ? s->output : s->input;
+    char in[PIPEWIRE_CHANNELS * 8], out[PIPEWIRE_CHANNELS * 8];
+    pipewire_channels_write(&c->in, in, sizeof in);
+    pipewire_channels_write(&c->out, out, sizeof out);
+    message_note("%s %s: %s to %s; %s %s", s->sink ? "sink" : "source", h->name, in, out,
+                 s->sink ? "plays to" : "records from", target ? target : "the default device");
+}
+
+static bool connect_ports(void *data, const struct connection *connection)
+{
+    (void)data, (void)connection;
+    return false;
+}
+
+static int count_connections(void *data, const struct port_side *side, int port)
+{
+    (void)data, (void)side, (void)port;
+    return 0;
+}
+
+static void list_connections(void *data, const struct port_side *side, int port, struct connections *connections)
+{
+    (void)data, (void)side, (void)port, (void)connections;
+}
+
+const struct port_server pipewire_stream_server = {
+    .line = &pipewire_line,
+    .name = "the PipeWire daemon",
+    .list_command = "pw-link -o",
+    .join = join,
+    .leave = leave,
+    .rate = rate,
+    .block = block,
+    .is_realtime = is_realtime,
+    .client_name = client_name,
+    .port_name = port_name,
+    .add_port = add_port,
+    .activate = activate,
+    .ask_devices = ask_devices,
+    .connect_midi = connect_midi,
+    .update_latencies = update_latencies,
+    .tend = tend,
+    .is_idle = is_idle,
+    .report = report,
+    .connections = {.connect = connect_ports, .count = count_connections, .list = list_connections}};
+#endif

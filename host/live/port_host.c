@@ -1,0 +1,315 @@
+#include "port_host.h"
+
+#include "control.h"
+#include "host/message.h"
+#include "host/stopwatch.h"
+#include "nsm.h"
+#include "realtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void port_host_begin_thread(struct port_host *h)
+{
+    atomic_store(&h->audio_thread, gettid());
+    realtime_touch_stack();
+}
+
+bool port_host_reaches(const struct port_host *h, const unsigned char *reaches, const struct port_side *side, int i,
+                       int k)
+{
+    int in = side->is_input ? i : k, out = side->is_input ? k : i;
+    return reaches[in * h->out.n + out] != 0;
+}
+
+/* ---- the client -------------------------------------------------------------------------------- */
+
+/* Chooses the names of client and server: those of the command line, else of the configuration. */
+static bool choose_names(struct port_host *h, char *why, size_t cap)
+{
+    const struct live_settings *s = h->settings;
+    hc_responses names = {0};
+    bool good = true;
+    if (!(s->name && s->server)) good = hc_responses_load(s->mask, 0, 0, HC_NAMES_ONLY, &names, why, cap) == HC_OK;
+    const char *name = s->name ? s->name : names.client, *server = s->server ? s->server : names.server;
+    snprintf(h->name, sizeof h->name, "%s", name ? name : "haloconv");
+    snprintf(h->server_name, sizeof h->server_name, "%s", server ? server : "");
+    hc_responses_free(&names);
+    return good;
+}
+
+static bool join(void *data, char *why, size_t cap)
+{
+    struct port_host *h = data;
+    return h->server->join(h, why, cap);
+}
+
+static bool add_ports(struct port_host *h, struct port_side *side, char *why, size_t cap)
+{
+    for (int i = 0; i < side->n; i++)
+        if (!(side->port[i] = h->server->add_port(h, side, i, why, cap))) return false;
+    return true;
+}
+
+static void tend_midi(struct port_host *h)
+{
+    if (h->midi_in.n > 0 && h->settings->midi.connect && atomic_exchange(&h->midi_is_sought, false) &&
+        !h->server->connect_midi(h))
+        atomic_store(&h->midi_is_sought, true); /* try again: the port's client may not be active yet */
+}
+
+/* Makes the ports, activates the client and connects it. */
+static bool start(struct port_host *h, char *why, size_t cap)
+{
+    atomic_store(&h->is_down, false);
+    if (!add_ports(h, &h->in, why, cap) || !add_ports(h, &h->out, why, cap) || !add_ports(h, &h->midi_in, why, cap))
+        return false;
+    h->reach_version = session_reach_version(h->session);
+    if (!h->server->activate(h, why, cap)) return false;
+    if (!h->has_asked) h->has_asked = h->server->ask_devices(h);
+    h->n_made = connections_make(&h->connections);
+    atomic_store(&h->midi_is_sought, true);
+    tend_midi(h);
+    h->next_check = stopwatch_now() + 1;
+    return true;
+}
+
+static void stop(void *data)
+{
+    struct port_host *h = data;
+    if (h->client) h->server->leave(h);
+    h->client = NULL;
+    connections_restore(&h->connections);
+}
+
+static bool restart(void *data, char *why, size_t cap)
+{
+    struct port_host *h = data;
+    if (!join(h, why, cap)) return false;
+    session_request_format(h->session, h->server->rate(h), h->server->block(h));
+    if (!start(h, why, cap)) {
+        stop(h);
+        return false;
+    }
+    int n = h->n_made + h->connections.wanted.n;
+    *why = 0;
+    if (n > 0) snprintf(why, cap, "%d of %d connection%s", h->n_made, n, message_s(n));
+    return true;
+}
+
+static bool is_alive(void *data)
+{
+    struct port_host *h = data;
+    return !atomic_load(&h->is_down);
+}
+
+static bool is_idle(void *data)
+{
+    const struct port_host *h = data;
+    return h->server->is_idle && h->server->is_idle(h);
+}
+
+/* Checks the audio thread's priority: the libraries set it after the thread has begun, and do not return the system's
+ * refusal. */
+static void check_priority(struct port_host *h)
+{
+    int thread = atomic_load(&h->audio_thread);
+    if (thread == 0 || h->has_checked_priority) return;
+    h->has_checked_priority = true;
+    if (h->server->is_realtime(h) && realtime_is_refused(thread))
+        message_note("the system refuses real-time priority; expect xruns under load; %s", realtime_remedy);
+}
+
+static void tend(void *data)
+{
+    struct port_host *h = data;
+    uint64_t version = session_reach_version(h->session);
+    if (version != h->reach_version) h->server->update_latencies(h);
+    h->reach_version = version;
+    if (h->server->tend) h->server->tend(h);
+    double now = stopwatch_now();
+    bool has_new_port = atomic_exchange(&h->has_new_port, false), is_due = now >= h->next_check;
+    if (has_new_port || is_due) {
+        connections_make(&h->connections);
+        tend_midi(h);
+    }
+    const struct port_side *sides[] = {&h->in, &h->out, &h->midi_in};
+    if (h->settings->reconnect) connections_add_new(&h->connections, sides, 3);
+    if (!is_due) return;
+    h->next_check = now + 1;
+    check_priority(h);
+    if (h->settings->reconnect) connections_remember(&h->connections, sides, 3);
+}
+
+/* ---- ports and session ------------------------------------------------------------------------- */
+
+/* Makes the ports of a side. ports: [n] names and connections from the configuration; NULL: the defaults. */
+static bool open_side(struct port_host *h, struct port_side *side, bool is_input, int n, const hc_port *ports)
+{
+    *side = (struct port_side){.is_input = is_input,
+                               .n = n,
+                               .port = calloc((size_t)n, sizeof *side->port),
+                               .name = calloc((size_t)n, sizeof *side->name),
+                               .buffer = calloc((size_t)n, sizeof *side->buffer)};
+    if (!side->port || !side->name || !side->buffer) return false;
+    for (int i = 0; i < n; i++) {
+        char numbered[32];
+        snprintf(numbered, sizeof numbered, "%s-%d", is_input ? "in" : "out", i + 1);
+        side->name[i] = strdup(ports ? ports[i].name : numbered);
+        if (!side->name[i]) return false;
+        if (ports && ports[i].connect) connections_ask(&h->connections, side, i, ports[i].connect);
+    }
+    return true;
+}
+
+static void close_side(struct port_side *side)
+{
+    for (int i = 0; side->name && i < side->n; i++) free(side->name[i]);
+    free(side->name);
+    free(side->port);
+    free(side->buffer);
+}
+
+static bool open_midi(struct port_host *h, struct control_host *host, char *why, size_t cap)
+{
+    if (!h->settings->midi.on) return true;
+    if (!midi_open(&h->midi, &h->settings->midi, why, cap)) return false;
+    h->midi.source = midi_ring_source(&h->midi_ring);
+    host->midi = &h->midi;
+    return true;
+}
+
+static bool open_session(struct port_host *h, char *why, size_t cap)
+{
+    int rate = h->server->rate(h), block = h->server->block(h);
+    const struct session_settings *settings = &h->settings->session;
+    const char *path = h->settings->mask;
+    hc_responses mask;
+    if (!session_load(settings, path, rate, &mask, why, cap)) return false;
+    const hc_port midi_port = {.name = "midi-in"};
+    if (!open_side(h, &h->in, true, mask.n_in, mask.in_port) ||
+        !open_side(h, &h->out, false, mask.n_out, mask.out_port) ||
+        !open_side(h, &h->midi_in, true, h->settings->midi.on, &midi_port)) {
+        message_write(why, cap, "%s: no memory for %d ports; free some memory", h->server->line->command,
+                      mask.n_in + mask.n_out);
+        hc_responses_free(&mask);
+        return false;
+    }
+    h->midi_in.is_midi = true;
+    h->session = session_open(settings, path, &mask, rate, block, why, cap);
+    if (h->session) h->live = session_live(h->session);
+    return h->session != NULL;
+}
+
+static void report_connections(const struct port_host *h)
+{
+    int n = h->in.n + h->out.n;
+    if (h->n_made > 0)
+        message_note("%d ports, %d of %d connections", n, h->n_made, h->n_made + h->connections.wanted.n);
+    else
+        message_note("none of %d ports is connected; use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
+}
+
+static void report_start(const struct port_host *h)
+{
+    struct session_status status;
+    session_get_status(h->session, &status);
+    message_note("%s: %d in, %d out, %d Hz, blocks of %d frames on %s (%s)", h->server->client_name(h), h->in.n,
+                 h->out.n, status.info.rate, status.info.block, status.info.device, status.info.method);
+    if (h->server->report)
+        h->server->report(h);
+    else
+        report_connections(h);
+    if (h->midi_in.n > 0) message_note("MIDI on %s", h->server->port_name(h, h->midi_in.port[0]));
+    if (h->settings->midi.connect && atomic_load(&h->midi_is_sought))
+        message_note(
+            "--midi-connect %s: this output does not exist; it is connected when it appears (`%s` lists outputs)",
+            h->settings->midi.connect, h->server->list_command);
+    if (!h->server->is_realtime(h))
+        message_note(
+            "the server runs without real-time priority; expect xruns under load, or start it with -R; if the system "
+            "refuses that, %s",
+            realtime_remedy);
+}
+
+/* ---- the session manager ----------------------------------------------------------------------- */
+
+/* The manager's saved state and client name override the command line. OSC and MIDI are always on: there is no
+ * terminal, and a manager starts clients without options. */
+static bool join_manager(struct port_host *h, struct live_settings *settings, struct control_host *host, char *why,
+                         size_t cap)
+{
+    struct session_settings *session = &settings->session;
+    if (!nsm_is_wanted()) return true;
+    h->nsm = host->nsm = nsm_join(why, cap);
+    if (!h->nsm && *why && settings->mask) { /* NSM_URL may be left over from a manager that has ended */
+        message_note("%s; haloconv continues without a session manager", why);
+        return true;
+    }
+    if (!h->nsm) return false;
+    h->state = (struct session_state){.wet = session->wet, .dry = session->dry, .gain = session->gain};
+    if (settings->mask) snprintf(h->state.mask, sizeof h->state.mask, "%s", settings->mask);
+    if (!nsm_load(h->nsm, &h->state, why, cap)) return false;
+    session_state_settings(&h->state, session);
+    settings->mask = h->state.mask;
+    settings->name = nsm_client_name(h->nsm);
+    if (!settings->osc) settings->osc = "0";
+    settings->midi.on = true;
+    return true;
+}
+
+static bool begin(struct port_host *h, char *why, size_t cap)
+{
+    if (!choose_names(h, why, cap) || !control_retry(join, h, h->settings->reconnect, why, cap) ||
+        !open_session(h, why, cap))
+        return false;
+    if (start(h, why, cap)) return true;
+    if (!h->settings->reconnect) return false;
+    stop(h); /* the server may have died while the mask was loaded */
+    return control_retry(restart, h, true, why, cap);
+}
+
+int port_host_command(const struct port_server *server, int argc, char **argv)
+{
+    struct live_settings settings;
+    int status = live_options_parse(server->line, argc, argv, nsm_is_wanted(), &settings);
+    if (status >= 0) return status;
+    char why[MESSAGE_CAP] = "";
+    struct port_host h = {.server = server, .settings = &settings};
+    if (server->choose && !server->choose(&h, &settings)) {
+        live_options_free(&settings);
+        return EXIT_USAGE;
+    }
+    h.connections.server = h.server->connections;
+    struct control_host host = {.data = &h,
+                                .name = server->name,
+                                .is_alive = is_alive,
+                                .is_idle = is_idle,
+                                .restart = restart,
+                                .stop = stop,
+                                .tend = tend,
+                                .stats.fd = -1};
+    h.connections.server.data = &h;
+    control_hold_signals();
+    if (join_manager(&h, &settings, &host, why, sizeof why) && open_midi(&h, &host, why, sizeof why) &&
+        control_open(&settings, &host, why, sizeof why) && begin(&h, why, sizeof why)) {
+        if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);
+        report_start(&h);
+        status = control_run(&settings, h.session, &host);
+    } else {
+        stop(&h);
+        if (h.nsm && *why) nsm_opened(h.nsm, &h.state, why);
+        status = *why ? message_error("%s", why) : 0;
+    }
+    control_close(&host);
+    nsm_leave(h.nsm);
+    close_side(&h.in);
+    close_side(&h.out);
+    close_side(&h.midi_in);
+    connections_free(&h.connections);
+    status = control_leave(h.session, false, status);
+    live_options_free(&settings);
+    return status;
+}

@@ -1,0 +1,85 @@
+/* port_host - `haloconv jack` and `haloconv pipewire`: a session whose channels are ports of a server. The server may
+ * end and return: the ports and their connections then return, too.
+ *
+ *   jack.c       calls of libjack      --\
+ *   pipewire.c   calls of libpipewire  ---+-> struct port_server -> port_host -> control, session
+ *
+ * Threads: [rt] calls belong to the audio thread, all others to one control thread.
+ */
+#ifndef PORT_HOST_H
+#define PORT_HOST_H
+
+#include "connections.h"
+#include "live_options.h"
+#include "midi.h"
+#include "midi_ring.h"
+#include "session.h"
+#include "session_state.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct port_host {
+    const struct port_server *server;
+    const struct live_settings *settings;
+    struct session *session;
+    hc_live *live;                      /* the session's                                                         */
+    void *client;                       /* of the server; NULL: not joined                                       */
+    struct port_side in, out, midi_in;  /* midi_in has no port without --midi                                    */
+    struct midi midi;
+    struct midi_ring midi_ring;         /* messages from the audio thread                                        */
+    char name[128], server_name[128];   /* of the client and the server; server_name "": the default             */
+    atomic_bool is_down;                /* the server went away                                                  */
+    atomic_bool has_new_port;           /* a port of another client appeared                                     */
+    atomic_bool midi_is_sought;         /* the output of --midi-connect is searched for                          */
+    atomic_int audio_thread;            /* gettid of the audio thread; 0: not started yet                        */
+    bool has_checked_priority;
+    uint64_t reach_version;             /* session_reach_version when the server's latencies were computed       */
+    double next_check;                  /* time of the next check of the connections                             */
+    struct connections connections;
+    bool has_asked;                     /* devices were found and asked for (--connect)                          */
+    int n_made;                         /* connections made at the last connect to the server                    */
+    struct nsm *nsm;                    /* the session manager; NULL: none                                       */
+    struct session_state state;         /* under a session manager: the state at the start                       */
+};
+
+struct port_server {                    /* the calls of JACK or PipeWire                                         */
+    const struct command_line *line;
+    const char *name;                   /* for messages, as "the JACK server"                                    */
+    const char *list_command;           /* prints the ports                                                      */
+    /* Chooses another server for the options, or changes them. false: a usage error was printed. NULL: neither. */
+    bool (*choose)(struct port_host *host, struct live_settings *settings);
+    /* Joins the server and sets client. false: why has the reason. */
+    bool (*join)(struct port_host *host, char *why, size_t cap);
+    void (*leave)(struct port_host *host);                /* frees client; no callback runs afterwards           */
+    int (*rate)(const struct port_host *host);            /* Hz                                                  */
+    int (*block)(const struct port_host *host);           /* frames                                              */
+    bool (*is_realtime)(const struct port_host *host);    /* does the server ask for real-time priority?         */
+    const char *(*client_name)(const struct port_host *host);
+    const char *(*port_name)(const struct port_host *host, const void *port);
+    void *(*add_port)(struct port_host *host, const struct port_side *side, int i, char *why, size_t cap);
+    bool (*activate)(struct port_host *host, char *why, size_t cap);   /* callbacks run from here on             */
+    bool (*ask_devices)(struct port_host *host);          /* --connect and such; false: the server is gone       */
+    bool (*connect_midi)(struct port_host *host);         /* --midi-connect; false: the output does not exist    */
+    void (*update_latencies)(struct port_host *host);     /* what session_reaches returns has changed            */
+    void (*tend)(struct port_host *host);                 /* called several times a second; NULL: none           */
+    bool (*is_idle)(const struct port_host *host);        /* the server calls no callback now; NULL: never       */
+    void (*report)(const struct port_host *host);         /* reports the connections; NULL: their number         */
+    struct connection_server connections;                 /* its data is the host                                */
+};
+
+/* Runs the command, and returns the exit status. */
+int port_host_command(const struct port_server *server, int argc, char **argv);
+
+/* The audio thread calls it before its first block. */
+void port_host_begin_thread(struct port_host *host);
+
+/* Does a route of the mask, or the dry signal, lead from or to port i of a side and port k of the other side? reaches:
+ * from session_reaches */
+bool port_host_reaches(const struct port_host *host, const unsigned char *reaches, const struct port_side *side, int i,
+                       int k);
+
+#endif

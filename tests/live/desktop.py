@@ -1,0 +1,137 @@
+"""A desktop of a test's own: PipeWire and WirePlumber in a temporary folder, on a private D-Bus, with null sinks."""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import numpy as np
+from conftest import BUILD
+from test_live import PATIENCE, stop, wait_for
+
+STAGE = BUILD / "tests/pipewire_stage"
+TRIES = 10
+NULL_DB = -120
+TOOLS = ("pipewire", "wireplumber", "dbus-run-session", "pw-jack", "pw-link", "pw-cat", "pw-cli", "pw-metadata", "wpctl")
+DAEMON = """
+context.properties = { core.daemon = true core.name = pipewire-0 support.dbus = false
+    default.clock.rate = %d default.clock.allowed-rates = [ 44100 48000 96000 ]
+    default.clock.quantum = 1024 default.clock.min-quantum = 16 default.clock.max-quantum = 8192 }
+context.spa-libs = { audio.convert.* = audioconvert/libspa-audioconvert support.* = support/libspa-support }
+context.modules = [
+    { name = libpipewire-module-rt args = { rtkit.enabled = false rtportal.enabled = false } flags = [ ifexists nofail ] }
+    { name = libpipewire-module-protocol-native } { name = libpipewire-module-metadata }
+    { name = libpipewire-module-spa-node-factory } { name = libpipewire-module-client-node }
+    { name = libpipewire-module-client-device } { name = libpipewire-module-session-manager }
+    { name = libpipewire-module-access args = { } } { name = libpipewire-module-adapter }
+    { name = libpipewire-module-link-factory }
+]
+context.objects = [
+    { factory = spa-node-factory args = { factory.name = support.node.driver node.name = Dummy-Driver
+      node.group = pipewire.dummy priority.driver = 20000 } }
+    %s
+]
+"""
+DEVICES = {"phones": ("Audio/Sink", "FL FR", 1000), "speakers": ("Audio/Sink", "FL FR", 900),
+           "eight": ("Audio/Sink", "FL FR FC LFE RL RR SL SR", 800), "mic": ("Audio/Source/Virtual", "FL FR", 700)}
+
+
+def residual_db(got, want):
+    """The largest error beside the largest sample, in dB."""
+    return 20 * np.log10(np.abs(got - want).max() / np.abs(want).max() + 1e-15)
+
+
+def missing():
+    """The tools that this machine lacks."""
+    return [tool for tool in TOOLS if not shutil.which(tool)]
+
+
+class Desktop:
+    def __init__(self, rate=48000):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="hcdesk"))  # a socket's path is short
+        self.env = {key: value for key, value in os.environ.items() if key != "DBUS_SESSION_BUS_ADDRESS"}
+        self.env |= {"XDG_RUNTIME_DIR": str(self.folder), "PIPEWIRE_RUNTIME_DIR": str(self.folder),
+                     "HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder / "config"),
+                     "XDG_STATE_HOME": str(self.folder / "state")}
+        objects = "\n".join(
+            f"{{ factory = adapter args = {{ factory.name = support.null-audio-sink node.name = {name} media.class = {kind} "
+            f"audio.position = [ {position} ] priority.session = {priority} priority.driver = {priority} }} }}"
+            for name, (kind, position, priority) in DEVICES.items())
+        (self.folder / "daemon.conf").write_text(DAEMON % (rate, objects))
+        self.processes = []
+
+    def start(self):
+        # A sanitizer's library must not be asked of programs that are not ours.
+        env = {**self.env, "ASAN_OPTIONS": "detect_leaks=0"}
+        for name, command in {"daemon": ["pipewire", "-c", self.folder / "daemon.conf"],
+                              "manager": ["dbus-run-session", "--", "wireplumber"]}.items():
+            with open(self.folder / f"{name}.log", "w", encoding="utf-8") as log:
+                self.processes.append(subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log,
+                                                       stderr=subprocess.STDOUT, start_new_session=True))
+            if name == "daemon":
+                wait_for("the daemon", lambda: (self.folder / "pipewire-0").exists())
+        wait_for("the session manager", lambda: "default.audio.sink" in self.tool("pw-metadata", "-n", "default"))
+        return self
+
+    def end(self, how=signal.SIGTERM):
+        """Ends the session manager and the daemon."""
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                os.killpg(process.pid, how)
+            stop(process)
+        self.processes = []
+
+    def close(self):
+        self.end()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def tool(self, *args):
+        done = subprocess.run(list(map(str, args)), env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="replace", timeout=PATIENCE, check=False)
+        return done.stdout
+
+    def play(self, x, first, last, n_out, *options):
+        """Plays x [frames][channels] into ports, and records the same number of frames of other ports in the same cycles.
+        NaN where the recorder missed a cycle. Before x come 50 ms of silence, in which ramps end."""
+        x.astype(np.float32).tofile("stage.x")
+        command = [STAGE, "stage.x", x.shape[1], first, last, n_out, "stage.y", len(x), "silence", 2400, *options]
+        self.tool("pw-metadata", "-n", "settings", 0, "clock.force-quantum", 0)
+        done = subprocess.run(list(map(str, command)), env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True, timeout=PATIENCE + len(x) / 10000, check=False)
+        assert done.returncode == 0, done.stderr
+        return np.fromfile("stage.y", np.float32).reshape(-1, n_out).astype(np.float64)
+
+    def null(self, x, want, first, last, *options):
+        """The output for x is `want` [frames][channels]. On a busy machine nodes miss cycles: it is played again then."""
+        found = []
+        while len(found) < TRIES and (not found or found[-1] > NULL_DB):
+            y = self.play(x, first, last, want.shape[1], *options)
+            found.append(residual_db(y, want) if not np.isnan(y).any() else 0)
+        assert found[-1] <= NULL_DB, f"residuals in dB: {found}"
+
+    def links(self):
+        """{(output, input)}: names of ports."""
+        found, port = set(), ""
+        for line in self.tool("pw-link", "-l").splitlines():
+            if line.startswith("  |-> "):
+                found.add((port, line[6:]))
+            elif not line.startswith("  "):
+                port = line
+        return found
+
+    def follows(self, output, target):
+        """Waits until an output is linked to a port, and to nothing else."""
+        wait_for(f"{output} to {target}: {self.links()}",
+                 lambda: {to for port, to in self.links() if port == output} == {target})
+
+    def choose(self, device):
+        """The user makes a device the default one."""
+        self.tool("wpctl", "set-default", self.number(device))
+
+    def number(self, node):
+        """The id of a node."""
+        return re.search(rf"id (\d+), type PipeWire:Interface:Node(?:(?!\tid ).|\n)*?node.name = \"{node}\"",
+                         self.tool("pw-cli", "ls", "Node"))[1]

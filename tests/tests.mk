@@ -134,6 +134,10 @@ run-coverage:
 screenshots: $(BUILD)/tests/screenshots_test
 	@HC_TEST_PICTURES=new $(TEST_ENV) $<
 	@ls $(BUILD)/screenshots/*.png
+# The panel's page in a browser: each control, and ten pages for PANEL_SECONDS beside the trap of the callback.
+PANEL_SECONDS ?= 20
+run-panel-test: all $(TEST_TOOLS)
+	@$(TEST_ENV) HC_PANEL_SECONDS=$(PANEL_SECONDS) tests/run tests/live/test_panel_page.py
 SOAK_SECONDS ?= 600
 # Random engines (each backend takes half of the time), and beside them live sessions under storms of changes; then two
 # clocks for an hour, and a file of more than 4 GiB.

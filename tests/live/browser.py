@@ -3,6 +3,7 @@
 import base64
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -12,7 +13,7 @@ import urllib.request
 
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")
-MISSING = None if CHROMIUM and DRIVER else "no Chromium or chromedriver; make setup-panel installs them"
+MISSING = None if CHROMIUM and DRIVER else "no Chromium or chromedriver; make setup-browser installs them"
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # WebDriver's name of a reference to an element
 KEYS = {"Tab": "\ue004", "Enter": "\ue007", "Shift": "\ue008", "Escape": "\ue00c", "Space": " ", "PageUp": "\ue00e",
         "PageDown": "\ue00f", "End": "\ue010", "Home": "\ue011", "ArrowLeft": "\ue012", "ArrowUp": "\ue013",
@@ -117,13 +118,15 @@ class Browser:
 @contextlib.contextmanager
 def browser(folder):
     """A driver on a free port, with its own profile in the folder; both end with the block."""
-    with open(pathlib.Path(folder) / "driver.log", "w") as log:
-        process = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=log, text=True)
+    folder = pathlib.Path(folder).resolve()
+    with open(folder / "driver.log", "w") as log:
+        process = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, stderr=log, text=True,
+                                   env={**os.environ, "HOME": str(folder), "DBUS_SESSION_BUS_ADDRESS": "disabled:"})
     window = None
     try:
         port = next(line.split()[-1].rstrip(".") for line in process.stdout if "started successfully on port" in line)
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-                 "--force-color-profile=srgb", f"--user-data-dir={pathlib.Path(folder).resolve() / 'profile'}"]
+                 "--force-color-profile=srgb", f"--user-data-dir={folder / 'profile'}"]
         window = Browser(port, {"browserName": "chrome", "goog:chromeOptions": {"binary": CHROMIUM, "args": flags},
                                 "goog:loggingPrefs": {"browser": "ALL"}})
         yield window

@@ -1,4 +1,4 @@
-"""Headless Chromium, driven over WebDriver's JSON (w3.org/TR/webdriver) by chromedriver: no package of Python is needed."""
+"""Headless Chromium, driven by chromedriver over WebDriver's JSON (w3.org/TR/webdriver): no package is needed."""
 
 import base64
 import contextlib

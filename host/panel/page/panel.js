@@ -48,7 +48,7 @@ function storage(act) { /* a browser may forbid it */
 }
 
 function readToken() {
-  const text = decodeURIComponent(location.hash.slice(1));
+  const text = location.hash.slice(1);
   if (text && !$(text)) {
     token = text;
     storage(() => sessionStorage.setItem("token", token));
@@ -123,8 +123,11 @@ function connected() {
 
 setInterval(() => {
   if (!socket || socket.readyState !== WebSocket.OPEN) return;
-  if (Date.now() - heard > SILENT_MS) connect(), closed();
-  else send("/ping", ++pings);
+  send("/ping", ++pings);
+  if (Date.now() - heard < SILENT_MS) return;
+  socket.onclose = null; /* it may take a minute to come */
+  socket.close();
+  closed();
 }, PING_MS);
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && socket && socket.readyState === WebSocket.CLOSED && $("ask").hidden) connect();
@@ -225,7 +228,10 @@ class Value {
       this.box.append(this.off);
     }
     this.range.oninput = () => this.change(Number(this.range.value));
+    this.number.oninput = () => { this.isTyping = true; };
+    this.number.onblur = () => { this.isTyping = false; };
     this.number.onchange = () => {
+      this.isTyping = false;
       const typed = this.number.valueAsNumber;
       if (Number.isNaN(typed)) this.draw();
       else this.change(clamp(typed, Number(this.number.min), Number(this.number.max)));
@@ -238,20 +244,22 @@ class Value {
     this.show(value, true);
     this.set(value);
   }
-  /* A value of the server does not move a control that is being used. */
+  /* A value of the server does not move a control that is being used; it is shown afterwards. */
   show(value, isOwn) {
-    if (!isOwn && Date.now() - this.busy < BUSY_MS) return;
+    clearTimeout(this.later);
+    if (!isOwn && Date.now() - this.busy < BUSY_MS)
+      return void (this.later = setTimeout(() => this.show(value), BUSY_MS));
     if (this.row.off && isOff(value)) value = "off";
     if (value !== "off") this.last = value;
     if (value === this.value) return;
     this.value = value;
-    this.draw(isOwn);
+    this.draw();
   }
   draw() {
     const off = this.value === "off", shown = String(round(this.last, 2));
     this.range.value = this.last;
     this.range.setAttribute("aria-valuetext", off ? "off" : `${shown} ${this.row.unit}`);
-    if (Number(this.number.value) !== Number(shown) || this.number.value === "") this.number.value = shown;
+    if (!this.isTyping) this.number.value = shown;
     this.box.classList.toggle("is-off", off);
     if (this.off) this.off.setAttribute("aria-pressed", off);
   }
@@ -315,6 +323,13 @@ function mask(path, number) {
   if (before !== path && number > 0 && document.activeElement !== $("plot-mask")) $("plot-mask").value = number;
 }
 
+function showBypass(on) {
+  state.bypass = on;
+  setPressed($("bypass"), on);
+  $("badge").hidden = !on;
+  $("badge").textContent = on ? "Bypassed" : "";
+}
+
 let compared = [0, SILENCE, SILENCE];
 function showCompared() {
   const [plays, a, b] = compared, number = state.hello.masks.indexOf(state.mask) + 1;
@@ -328,7 +343,10 @@ function showCompared() {
 $("prev").onclick = () => send("/prev");
 $("next").onclick = () => send("/next");
 $("reload").onclick = () => send("/reload");
-$("bypass").onclick = () => send("/bypass", state.bypass ? 0 : 1);
+$("bypass").onclick = () => {
+  showBypass(state.bypass ? 0 : 1); /* at once, so that a second press ends it */
+  send("/bypass", state.bypass);
+};
 $("ab-start").onclick = () => send("/ab", Number($("a").value), Number($("b").value));
 $("ab").onclick = () => send("/ab");
 $("ab-end").onclick = () => send("/ab", "off");
@@ -417,7 +435,7 @@ class Meter {
     this.levels = levels;
     this.at = now;
     if (now >= this.next) this.tell(now);
-    redraw(this.picture);
+    redraw(this.picture, loudest);
   }
   tell(now) {
     this.next = now + 300;
@@ -450,6 +468,15 @@ class Meter {
   }
 }
 const meters = [new Meter("in"), new Meter("out")];
+
+/* On a phone the head of the page has the loudest input and output. */
+const loudest = new Picture($("loudest"), (g, w, h) => meters.forEach((meter, i) => {
+  const level = Math.max(SILENCE, ...meter.levels), share = (clamp(level, LOWEST, 0) - LOWEST) / -LOWEST;
+  g.fillStyle = colours.line;
+  g.fillRect(0, i * h / 2, w, h / 2 - 2);
+  g.fillStyle = level > 0 ? colours.bad : i ? colours.out : colours.in;
+  g.fillRect(0, i * h / 2, w * share, h / 2 - 2);
+}));
 
 function showClips() {
   const list = clips => clips.size > 8 ? plural(clips.size, "channel") : [...clips].sort((a, b) => a - b).join(", ");
@@ -650,9 +677,13 @@ function showSource() {
 
 /* What was moved here a moment ago stays where it is: a message of the server may be older. */
 function showScene(sources, ypr, at = [0, 0, 0]) {
-  const now = Date.now(), isOwn = key => now - (scene.moved.get(key) || 0) < BUSY_MS;
-  scene.sources = sources.map((source, i) => isOwn(i) && scene.sources[i] ? scene.sources[i] : source);
-  if (!isOwn("head")) scene.ypr = ypr;
+  const now = Date.now();
+  for (const [key, time] of scene.moved) if (now - time >= BUSY_MS) scene.moved.delete(key);
+  clearTimeout(scene.later);
+  if (scene.moved.size) scene.later = setTimeout(() => showScene(sources, ypr, at), BUSY_MS);
+  const isOwn = key => scene.moved.has(key);
+  scene.sources = sources.map((source, i) => isOwn(i) && scene.sources[i] ? scene.sources[i] : [...source]);
+  if (!isOwn("head")) scene.ypr = [...ypr];
   scene.at = at;
   const numbers = sources.map((_, i) => i + 1);
   fill($("source"), numbers.map(String), numbers);
@@ -814,12 +845,7 @@ const handlers = {
   "/gain": value => gains["/gain"].show(value),
   "/wet": value => gains["/wet"].show(value),
   "/dry": value => gains["/dry"].show(value),
-  "/bypass": on => {
-    state.bypass = on;
-    setPressed($("bypass"), on);
-    $("badge").hidden = !on;
-    $("badge").textContent = on ? "Bypassed" : "";
-  },
+  "/bypass": showBypass,
   "/ab/state": (...values) => {
     compared = values;
     showCompared();
@@ -860,7 +886,7 @@ $("keys").onchange = () => storage(() => localStorage.setItem("keys", $("keys").
 
 function redrawAll() {
   readColours();
-  redraw(meters[0].picture, meters[1].picture, spectrum, load, circle);
+  redraw(meters[0].picture, meters[1].picture, loudest, spectrum, load, circle);
 }
 matchMedia("(prefers-color-scheme: light)").addEventListener("change", redrawAll);
 document.addEventListener("visibilitychange", redrawAll);

@@ -2,7 +2,7 @@
 # CONTRIBUTING.md lists the goals. Tests are in tests/tests.mk, wheels, installation and Debian packages in packaging/packaging.mk.
 #
 #   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, X11, PORTAUDIO, JACK, ALSA,
-#   LO, LV2, CLAP, VST3, MPI likewise): a miss is an error; =0: do without
+#   LO, WEBSOCKETS, LV2, CLAP, VST3, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
 #   setup-cross | setup-deb | setup-browser: only that
@@ -75,6 +75,7 @@ $(eval $(call find,PORTAUDIO,portaudio-2.0))
 $(eval $(call find,JACK,jack))
 $(eval $(call find,ALSA,alsa))
 $(eval $(call find,LO,liblo))
+$(eval $(call find,WEBSOCKETS,libwebsockets))
 $(eval $(call find,LV2,lv2))
 $(eval $(call find,MPI,ompi-c))
 DPF := /usr/share/dpf/distrho/src
@@ -131,6 +132,7 @@ haloconv $(VERSION)
   JACK        $(or $(HAVE_JACK),no)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
   OSC         $(if $(HAVE_LO),liblo $(HAVE_LO),no)
+  panel       $(if $(HAVE_WEBSOCKETS),libwebsockets $(HAVE_WEBSOCKETS),no (no page in the browser))
   LV2         $(or $(HAVE_LV2),no)
   CLAP        $(or $(HAVE_CLAP),no)
   VST3        $(or $(HAVE_VST3),no)
@@ -146,7 +148,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
-PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO LV2 CLAP VST3 MPI
+PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK ALSA LO WEBSOCKETS LV2 CLAP VST3 MPI
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \
             $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
 LIB_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) $(if $(HAVE_YAML),yaml-0.1) \
@@ -204,13 +206,14 @@ MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/device/parallel_co
                     device/scene_plan device/hc_bank device/scene_pieces device/render_backend device/tensor_backend))
 MODULE_VERSION := $(VERSION)-$(firstword $(shell cat $(MODULE_HEADERS) | cksum))
 MODULE_FLAGS = -DMODULE_VERSION='"$(MODULE_VERSION)"' -DLIBDIR='"$(LIBDIR)"'
-HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
+HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c)) $(BUILD)/host/panel/panel_pages.o
 $(DSP_OBJS) $(filter $(BUILD)/host/files/%,$(HOST_OBJS)): private ALL_CFLAGS += $(SPEED)
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
 COMPLETION := $(if $(PROGRAM),$(BUILD)/haloconv.bash)
 MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
+PANEL_PART := $(if $(and $(PROGRAM),$(HAVE_WEBSOCKETS)),$(BUILD)/haloconv_panel.so)
 
 # The plugin needs libsndfile for the masks that it ships with.
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
@@ -232,7 +235,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross deb browser)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
         ladder rung run-rung check deb screenshots
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) \
      $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(WINDOW)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
@@ -329,6 +332,21 @@ $(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)
 $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h host/plot/cairo/*.h) $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,cairo) -lm -o $@
+# So is libwebsockets: the program loads it for --panel.
+$(BUILD)/haloconv_panel.so: host/panel/lws/panel_lws.c $(wildcard host/panel/*.h) $(BUILD)/flags
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,libwebsockets) -o $@
+# The files of the panel's page, as arrays of bytes.
+PANEL_PAGES := $(sort $(wildcard host/panel/page/*))
+$(BUILD)/host/panel/panel_pages.c: $(PANEL_PAGES) host/panel/panel_pages.h Makefile
+	@mkdir -p $(@D)
+	$(call say,PAGE,$@)
+	$(Q){ echo '#include "host/panel/panel_pages.h"'; \
+	  for f in $(PANEL_PAGES); do echo "static const unsigned char bytes_$$((i += 1))[] = {"; od -An -v -tu1 $$f | tr -s ' \n' ',' | sed 's/^,//'; \
+	    echo '};'; done; i=0; echo 'const struct panel_page panel_pages[] = {'; for f in $(PANEL_PAGES); do i=$$((i + 1)); \
+	    echo "{\"$${f##*/}\", bytes_$$i, sizeof bytes_$$i},"; done; echo '{0}};'; } >$@
+$(BUILD)/host/panel/panel_pages.o: $(BUILD)/host/panel/panel_pages.c $(BUILD)/flags
+	$(call compile)
 
 # ---- the plugins -----------------------------------------------------------------------------------------------------
 # They export only their standard's entry: lv2_descriptor, clap_entry, and the three functions of VST3.

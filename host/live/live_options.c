@@ -32,8 +32,8 @@ static bool read_wait(const struct option_use *use, void *to)
     return true;
 }
 
-/* Reads "PORT" or "HOST:PORT", and checks the range in the row: getaddrinfo reads 99999 as 34463. */
-static bool read_osc(const struct option_use *use, void *to)
+/* Reads "PORT" or "HOST:PORT", for OSC or a panel, and checks the range in the row: getaddrinfo reads 99999 as 34463. */
+static bool read_port(const struct option_use *use, void *to)
 {
     const char *colon = strrchr(use->text, ':');
     const struct option_use port = {use->command, use->row, colon ? colon + 1 : use->text, use->where};
@@ -153,7 +153,18 @@ const struct option_row live_options[] = {
      "/bypass 0|1, /ab to compare two masks, /source/N/aed, /listener/xyz, /ypr and others for a bank's sources, "
      "/subscribe for all changes, and /stats for the statistics as JSON. "
      "haloconv(1) has the answers. A message that fails is answered by /error with the reason",
-     read_osc, LIVE_OPTION_TO(osc), .max = 65535},
+     read_port, LIVE_OPTION_TO(osc), .max = 65535},
+    {"panel", 0, "[HOST:]PORT",
+     "Show a page in the browser with meters, spectra, masks, gains, sources and the log, at an address that is "
+     "printed, "
+     "from this machine only unless HOST is given (0.0.0.0: from anywhere, with the token in the printed address); "
+     "port "
+     "0 chooses a free one. haloconv(1) has the protocol, for panels of others",
+     read_port, LIVE_OPTION_TO(panel.where), .max = 65535},
+    {"panel-folder", 0, "DIR",
+     "Store the masks that the panel uploads in this folder [a new one in $XDG_RUNTIME_DIR or /tmp, removed at the "
+     "end]",
+     option_text, LIVE_OPTION_TO(panel.folder)},
     {"midi", 0, NULL,
      "Make a MIDI input, and apply its messages: port midi-in of jack, or a port of ALSA's sequencer with live. "
      "Program N selects mask N; controllers 20, 21 and 22 set wet, dry and gain; 80 bypasses; 81, 82 and 83 play the "

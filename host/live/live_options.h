@@ -3,6 +3,7 @@
 #define LIVE_OPTIONS_H
 
 #include "host/option.h"
+#include "host/panel/panel.h"
 #include "preset.h"
 #include "session.h"
 
@@ -21,6 +22,7 @@ struct live_settings {
     const char *preset_name;        /* NULL: not asked for                                                        */
     struct preset *preset;          /* owner of texts of these settings; NULL: none                               */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
+    struct panel_settings panel;    /* where NULL: not asked for                                                  */
     struct midi_settings midi;
     struct live_scene_settings scene; /* session.scene points here                                                */
     bool watch, reconnect;

@@ -359,6 +359,12 @@ int session_rate(struct session *s)
     return info.rate;
 }
 
+void session_channels(const struct session *s, int *n_in, int *n_out)
+{
+    *n_in = s->n_in;
+    *n_out = s->n_out;
+}
+
 void session_set(struct session *s, enum hc_live_knob knob, float value)
 {
     if (!isfinite(value)) return; /* hc_live_set ignores it */

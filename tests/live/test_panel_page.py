@@ -16,15 +16,16 @@ import time
 import numpy as np
 import pytest
 from browser import MISSING, browser
-from conftest import BUILD, ROOT, SAN, noise
-from test_live import FEATURES, PATIENCE, alone, needs_jack, run
+from conftest import BUILD, ROOT, SAN, noise, write
+from test_live import alone, needs_jack, run
 from test_scenes import heard, level, make_bank
 
 assert alone and run  # fixtures
 PAGE = ROOT / "host/panel/page"
 STORED = pathlib.Path(__file__).with_name("panel_page.txt")
+HAS_PANEL = (BUILD / "haloconv_panel.so").exists()
 SECONDS = float(os.environ.get("HC_PANEL_SECONDS") or 0)
-needs_page = pytest.mark.skipif(bool(MISSING) or "panel" not in FEATURES, reason=MISSING or "no panel in the build")
+needs_page = pytest.mark.skipif(bool(MISSING) or not HAS_PANEL, reason=MISSING or "no panel in the build")
 is_long = pytest.mark.skipif(not SECONDS, reason="make panel-test runs it")
 TOGETHER = 'document.readyState === "complete" && !document.getElementById("all").disabled'
 
@@ -175,15 +176,15 @@ def test_every_control_of_masks_and_gains_changes_the_sound(run, chromium):
     shown_mask(page, "one.txt")
     is_heard(1)
 
-    pathlib.Path("third.txt").write_text("0.3\n")
-    page.files("#file", pathlib.Path("third.txt").resolve())
+    write("third.wav", np.array([[0.3]]))
+    page.files("#file", pathlib.Path("third.wav").resolve())
     page.wait("document.querySelectorAll('#mask-list button').length === 4")
     page.click("#mask-list li:nth-child(4) button")
-    shown_mask(page, "third.txt")
+    shown_mask(page, "third.wav")
     is_heard(0.3, silence=12000)
-    pathlib.Path("wrong.txt").write_text("no number\n")
-    page.files("#file", pathlib.Path("wrong.txt").resolve())
-    page.wait("/wrong.txt/.test(document.getElementById('alerts').textContent)")
+    pathlib.Path("wrong.wav").write_text("no sound\n")
+    page.files("#file", pathlib.Path("wrong.wav").resolve())
+    page.wait("/wrong.wav/.test(document.getElementById('alerts').textContent)")
     assert page.run("return document.querySelectorAll('#mask-list button').length") == 4
 
     for key, want in [("b", 1), ("b", 0.3), ("-", 0.3 * gain(-1)), ("=", 0.3), ("w", 0.3 * gain(-1)), ("W", 0.3)]:

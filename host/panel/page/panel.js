@@ -3,8 +3,7 @@
 
 const $ = id => document.getElementById(id);
 const RETRY_MS = [300, 1000, 2000, 5000], PING_MS = 5000, SILENT_MS = 12000, SEND_MS = 40, BUSY_MS = 500;
-const PANELS = ["usual", "impulse", "impulse-db", "step", "magnitude", "phase", "group-delay", "decay", "spectrogram",
-  "waterfall"];
+const PANELS = ["impulse", "impulse-db", "step", "magnitude", "phase", "group-delay", "decay", "spectrogram", "waterfall"];
 const MINUS = "\u2212", SILENCE = -150;
 
 const state = {hello: {masks: []}, mask: "", number: 0, bypass: 0, ab: 0, gains: {}};
@@ -99,17 +98,18 @@ function closed(event) {
   if (!$("all").disabled) focused = document.activeElement;
   $("all").disabled = true;
   $("engine").textContent = "Not connected";
-  if (event && event.code === 1008 && /token/.test(event.reason)) {
-    $("ask").hidden = false;
-    $("token").focus();
-    if (token) complain("haloconv refused this token.");
-    token = "";
-    storage(() => sessionStorage.removeItem("token"));
-    return;
-  }
+  if (!$("ask").hidden) return;
   const why = event && event.reason ? `haloconv closed the connection: ${event.reason}.` : "haloconv does not answer.";
   complain(`${why} The panel tries again until it does.`, "gone");
   retry = setTimeout(connect, RETRY_MS[Math.min(tries++, RETRY_MS.length - 1)]);
+}
+
+function askToken() {
+  $("ask").hidden = false;
+  $("token").focus();
+  if (token) complain("haloconv refused this token.");
+  token = "";
+  storage(() => sessionStorage.removeItem("token"));
 }
 
 function connected() {
@@ -138,6 +138,7 @@ $("ask").onsubmit = event => {
   token = $("token").value.trim().replace(/^.*#/, "");
   storage(() => sessionStorage.setItem("token", token));
   $("token").value = "";
+  $("ask").hidden = true;
   connect();
 };
 
@@ -300,7 +301,6 @@ function hello(all) {
   $("meters").classList.toggle("many", Math.max(all.n_in, all.n_out) > 24);
   for (const id of ["a", "b", "plot-mask"]) fill($(id), names, numbers);
   if ($("a").value === $("b").value && masks.length > 1) $("b").value = Number($("a").value) % masks.length + 1;
-  fill($("plot-kind"), all.panels || PANELS, all.panels || PANELS);
   for (const id of ["ab-start", "ab"]) $(id).disabled = masks.length < 2;
   $("plot-draw").disabled = masks.length === 0;
   $("scene").hidden = !all.sources;
@@ -761,11 +761,11 @@ async function plot() {
   const number = $("plot-mask").value, kind = $("plot-kind").value, image = $("plot-image");
   $("plot-text").textContent = "Drawing …";
   try {
-    const answer = await fetch(`/plot?mask=${number}&kind=${encodeURIComponent(kind)}`, {headers: withToken()});
+    const answer = await fetch(`/plot?mask=${number}${kind && `&kind=${kind}`}`, {headers: withToken()});
     if (!answer.ok) throw new Error((await answer.json()).error);
     URL.revokeObjectURL(image.src);
     image.src = URL.createObjectURL(await answer.blob());
-    image.alt = `${$("plot-mask").selectedOptions[0].text}: ${kind}`;
+    image.alt = `${$("plot-mask").selectedOptions[0].text}: ${$("plot-kind").selectedOptions[0].text}`;
     image.hidden = false;
     $("plot-text").textContent = image.alt;
   } catch (error) {
@@ -773,6 +773,7 @@ async function plot() {
     $("plot-text").textContent = `No plot: ${error.message}`;
   }
 }
+fill($("plot-kind"), ["usual plots", ...PANELS], ["", ...PANELS]);
 $("plot-draw").onclick = plot;
 $("plot-mask").onchange = $("plot-kind").onchange = () => { if (!$("plot-image").hidden) plot(); };
 
@@ -864,7 +865,7 @@ const handlers = {
   "/scene": showScene,
   "/log": log,
   "/stats": showStats,
-  "/error": (path, why) => complain(why || path)
+  "/error": (path, why) => path === "/token" ? askToken() : complain(why)
 };
 
 const KEYS = {

@@ -5,7 +5,6 @@ how long ten pages are open. HC_TEST_PICTURES=new stores the colours that the pi
 """
 
 import html.parser
-import json
 import math
 import os
 import pathlib
@@ -288,6 +287,33 @@ def test_a_page_survives_a_reload_and_the_end_of_the_server(run, chromium):
 
 @needs_jack
 @needs_page
+def test_a_page_keeps_the_token_and_asks_for_it(run, chromium):
+    server, client = start(run, panel="0.0.0.0:0")
+    page, (url, token) = chromium, address(client).replace("0.0.0.0", "127.0.0.1").split("#")
+    page.open(f"{url}#{token}")
+    page.wait(TOGETHER)
+    assert page.run("return location.href") == url, "the address shows the token"
+    page.call("POST", "/refresh")
+    page.wait(TOGETHER)
+    plot = "document.getElementById('plot-image')"
+    page.click("#plot-draw")
+    page.wait(f"!{plot}.hidden && {plot}.naturalWidth")
+    page.run("sessionStorage.clear()")
+    page.call("POST", "/refresh")
+    page.wait("!document.getElementById('ask').hidden")
+    page.type("#token", "0" * len(token))
+    page.click("#ask button")
+    page.wait("/refused/.test(document.getElementById('alerts').textContent)")
+    page.type("#token", f"{url}#{token}")
+    page.click("#ask button")
+    page.wait(TOGETHER)
+    page.click("#next")
+    shown_mask(page, "half.txt")
+    assert page.errors() == []
+
+
+@needs_jack
+@needs_page
 def test_the_page_works_by_keyboard_and_has_names_and_contrast(run, chromium):
     make_bank()
     server, client = start(run, "--sources", 3, masks=["bank.csv"])
@@ -355,7 +381,8 @@ def test_ten_pages_leave_the_callback_alone(run, chromium):
     """Pages that look on and change gains, masks and bypass, while the trap watches the callback."""
     if SAN:
         pytest.skip("a sanitizer brings its own malloc and its own system calls")
-    server, client = start(run, env={"LD_PRELOAD": str(BUILD / "tests/callback_trap.so")})
+    # Masks that are kept ready have a thread that the callback wakes, which is a system call.
+    server, client = start(run, "--preload", 0, env={"LD_PRELOAD": str(BUILD / "tests/callback_trap.so")})
     client.says("trap: ")
     page, url = chromium, address(client)
     first, windows = page.call("GET", "/window"), []

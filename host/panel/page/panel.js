@@ -758,14 +758,15 @@ $("recentre").onclick = () => send("/recentre");
 const withToken = () => token ? {Authorization: `Bearer ${token}`} : {};
 
 async function plot() {
-  const number = $("plot-mask").value, kind = $("plot-kind").value, image = $("plot-image");
+  const [number, kind, image] = [$("plot-mask").value, $("plot-kind").value, $("plot-image")];
+  const [name, what] = [$("plot-mask"), $("plot-kind")].map(select => select.selectedOptions[0].text);
   $("plot-text").textContent = "Drawing …";
   try {
     const answer = await fetch(`/plot?mask=${number}${kind && `&kind=${kind}`}`, {headers: withToken()});
     if (!answer.ok) throw new Error((await answer.json()).error);
     URL.revokeObjectURL(image.src);
     image.src = URL.createObjectURL(await answer.blob());
-    image.alt = `${$("plot-mask").selectedOptions[0].text}: ${$("plot-kind").selectedOptions[0].text}`;
+    image.alt = `${name}: ${what}`;
     image.hidden = false;
     $("plot-text").textContent = image.alt;
   } catch (error) {

@@ -181,8 +181,9 @@ def test_every_control_of_masks_and_gains_changes_the_sound(run, chromium):
     page.click("#mask-list li:nth-child(4) button")
     shown_mask(page, "third.wav")
     is_heard(0.3, silence=12000)
-    pathlib.Path("wrong.wav").write_text("no sound\n")
-    page.files("#file", pathlib.Path("wrong.wav").resolve())
+    page.run("""const data = new DataTransfer();
+                data.items.add(new File([arguments[0]], "wrong.wav"));
+                document.body.dispatchEvent(new DragEvent("drop", {dataTransfer: data, bubbles: true}));""", "no sound")
     page.wait("/wrong.wav/.test(document.getElementById('alerts').textContent)")
     assert page.run("return document.querySelectorAll('#mask-list button').length") == 4
 
@@ -298,6 +299,8 @@ def test_a_page_keeps_the_token_and_asks_for_it(run, chromium):
     plot = "document.getElementById('plot-image')"
     page.click("#plot-draw")
     page.wait(f"!{plot}.hidden && {plot}.naturalWidth")
+    page.click("#stats summary")
+    page.wait("document.querySelectorAll('#stats-list dd').length > 10")
     page.run("sessionStorage.clear()")
     page.call("POST", "/refresh")
     page.wait("!document.getElementById('ask').hidden")

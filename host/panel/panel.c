@@ -24,7 +24,7 @@ enum { MAX_BYTES = 1 << 18, SHOW_BYTES = 1 << 15 }; /* of a client's queue: it i
 static const double SILENT_S = 5; /* a client is dropped that takes nothing for so long, or sends no token */
 /* Messages a second, and the number that may come at once: of a client, of all clients. */
 static const double CLIENT_RATE = 100, CLIENT_BURST = 100, RATE = 1000, BURST = 400;
-static const double CLIENT_LOAD = 25, LOAD = 250;          /* as so many messages counts one that loads a mask */
+static const double CLIENT_LOAD = 10, LOAD = 100;          /* as so many messages counts one that loads a mask */
 static const double MAX_BUSY_S = 0.008, WINDOW_S = 0.1;    /* the thread's share of a core */
 static const double SPECTRUM_S = 0.1, SPECTRUM_PAUSE = 25; /* between two: so many times as long as the last one took */
 static const double GOODBYE_S = 0.2;

@@ -210,9 +210,8 @@ static bool apply_preset(struct command_target *t, const char *name, char *text,
     free(s);
     if (!good) return message_write(text, cap, "no memory for the list; free some memory");
     message_write(text, cap, "preset %s", name);
-    return !*others || message_write(text, cap,
-                                     "masks and gains are those of the preset; for %s start haloconv run %s", others,
-                                     name);
+    return !*others || message_write(text, cap, "masks and gains are those of the preset; for %s start haloconv run %s",
+                                     others, name);
 }
 
 static bool set_bypass(struct command_target *t, bool on)

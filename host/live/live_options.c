@@ -256,7 +256,8 @@ static bool is_same(const struct option_row *row, const struct live_settings *a,
         return *(const int *)x == *(const int *)y;
     if (read == option_number || read == option_grid || read == read_fade || read == read_standby)
         return *(const double *)x == *(const double *)y;
-    if (read == read_position || read == read_distance_gain) return memcmp(x, y, sizeof(struct live_scene_settings)) == 0;
+    if (read == read_position || read == read_distance_gain)
+        return memcmp(x, y, sizeof(struct live_scene_settings)) == 0;
     const char *one = *(const char *const *)x, *other = *(const char *const *)y;
     return one == other || (one && other && strcmp(one, other) == 0);
 }

@@ -81,11 +81,9 @@ void panel_link_handle(struct panel_link *l, const struct panel_message *message
 {
     struct osc_peer from = {.send = send_answer, .panel = l->panel, .client = message->client};
     struct osc_message read;
-    uint64_t request = l->target->request;
     read_message(message->json, &read);
     read.from = &from;
     remote_handle(l->remote, &read);
-    if (l->target->request != request) panel_charge(l->panel, message->client);
 }
 
 /* ---- what the panel shows ---------------------------------------------------------------------- */
@@ -152,11 +150,12 @@ static void show_session(struct panel_link *l)
     struct live_scene *scene = session_scene(session);
     struct session_status status;
     session_get_status(session, &status);
-    json_t *hello = json_pack("{ss ss si si si si ss ss si so so so sb}", "version", HC_VERSION, "name", "haloconv",
-                              "rate", status.info.rate, "block", status.info.block, "n_in", l->n_in, "n_out", l->n_out,
-                              "backend", status.info.backend ? status.info.backend : "", "device", status.info.device,
-                              "sources", scene ? live_scene_n_sources(scene) : 0, "masks",
-                              list_of(masks->list, masks->n), "presets", list_of(l->presets.list, l->presets.n), "bands", panel_bands(), "can_upload", scene == NULL);
+    json_t *hello =
+        json_pack("{ss ss si si si si ss ss si so so so sb}", "version", HC_VERSION, "name", "haloconv", "rate",
+                  status.info.rate, "block", status.info.block, "n_in", l->n_in, "n_out", l->n_out, "backend",
+                  status.info.backend ? status.info.backend : "", "device", status.info.device, "sources",
+                  scene ? live_scene_n_sources(scene) : 0, "masks", list_of(masks->list, masks->n), "presets",
+                  list_of(l->presets.list, l->presets.n), "bands", panel_bands(), "can_upload", scene == NULL);
     json_t *json = json_pack("[so]", "/hello", hello);
     if (json) panel_set_hello(l->panel, json);
     json_decref(json);

@@ -254,6 +254,7 @@ $(BUILD)/libhost.a: $(filter-out %/main.o,$(HOST_OBJS))
 $(BUILD)/tests/fuzz_manifest: FUZZ_WRAP = glob
 $(BUILD)/tests/fuzz_uri: $(BUILD)/plugins/window/uri.o
 $(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
+$(BUILD)/tests/fuzz_panel: FUZZ_WRAP = hc_live_request panel_send panel_set_hello panel_set_session
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
 $(BUILD)/tests/fuzz_plugin_state $(BUILD)/tests/plugin_core_test: $(CORE_OBJS)

@@ -299,6 +299,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
     sigset_t set = obeyed_signals();
     if (!realtime_lock_memory(why, sizeof why)) message_note("%s", why);
     command_target_open(&c.target, session, &settings->masks, settings->mask);
+    c.target.settings = settings;
     report_mask(&c, keys_open());
     if (host->osc || host->panel) c.remote = remote_open(host->osc, &c.target, stats, &c);
     if (c.remote && host->osc) report_port(&c);
@@ -337,6 +338,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
     scene_thread_end(c.scene_thread);
     panel_link_close(c.link);
     remote_close(c.remote);
+    command_target_close(&c.target);
     keys_close();
     close(c.signals);
     return c.status;

@@ -4,6 +4,7 @@
 #include "host/message.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,7 +191,7 @@ const struct option_row live_options[] = {
 
 static void set_defaults(const struct command_line *line, struct live_settings *s)
 {
-    *s = (struct live_settings){.latency_ms = -1, .session = {.wet = 1, .gain = 1, .preload = -1}};
+    *s = (struct live_settings){.line = line, .latency_ms = -1, .session = {.wet = 1, .gain = 1, .preload = -1}};
     hc_live_config_init(&s->session.live);
     s->session.live.limit_feedback = strcmp(line->command, "live") == 0;
 }
@@ -236,4 +237,58 @@ void live_options_free(struct live_settings *s)
 {
     preset_close(s->preset);
     s->preset = NULL;
+}
+
+/* ---- a preset while the session plays ---------------------------------------------------------- */
+
+static bool is_gain(const char *key)
+{
+    return strcmp(key, "gain") == 0 || strcmp(key, "wet") == 0 || strcmp(key, "dry") == 0;
+}
+
+/* Are the values of an option the same? Its reader says what is in the field. */
+static bool is_same(const struct option_row *row, const struct live_settings *a, const struct live_settings *b)
+{
+    const void *x = (const char *)a + row->to, *y = (const char *)b + row->to;
+    option_read *read = row->read;
+    if (read == option_flag) return *(const bool *)x == *(const bool *)y;
+    if (read == option_set || read == option_int || read == option_choice || read == read_wait)
+        return *(const int *)x == *(const int *)y;
+    if (read == option_number || read == option_grid || read == read_fade || read == read_standby)
+        return *(const double *)x == *(const double *)y;
+    if (read == read_position || read == read_distance_gain)
+        return memcmp(x, y, sizeof(struct live_scene_settings)) == 0;
+    const char *one = *(const char *const *)x, *other = *(const char *const *)y;
+    return one == other || (one && other && strcmp(one, other) == 0);
+}
+
+/* Lists the options of the preset that the running session has otherwise. */
+static void list_others(const struct live_settings *running, const struct live_settings *s, char *text, size_t cap)
+{
+    const char *key;
+    *text = 0;
+    for (int i = 0; (key = preset_key(s->preset, i)); i++) {
+        const struct option_row *row = option_find(running->line, key);
+        size_t n = strlen(text);
+        if (row && !is_gain(key) && !is_same(row, running, s))
+            snprintf(text + n, cap - n, "%s%s", n ? ", " : "", row->name);
+    }
+}
+
+bool live_options_read_preset(const struct live_settings *running, const char *name, struct live_settings *s,
+                              char *others, size_t others_cap, char *why, size_t cap)
+{
+    if (!*name || strchr(name, '/')) return message_write(why, cap, "preset needs the name of a preset");
+    struct preset *preset = preset_open(name, why, cap);
+    if (!preset) return false;
+    set_defaults(running->line, s);
+    s->preset = preset;
+    if (!preset_apply(preset, running->line, s)) {
+        live_options_free(s);
+        return message_write(why, cap, "preset %.100s has errors, or is for another command; see the log", name);
+    }
+    s->masks = preset_masks(preset);
+    s->session.scene = &s->scene;
+    list_others(running, s, others, others_cap);
+    return true;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { MAX_HANDLED = 64 }; /* messages in a turn: the keys must not wait for long */
-static const double METERS_S = 0.1, SCENE_S = 0.05, HELLO_S = 0.25;
+static const double METERS_S = 0.1, SCENE_S = 0.05, HELLO_S = 0.25, PRESETS_S = 1;
 static const double SILENT_DB = -150;
 
 struct panel_link {
@@ -20,7 +20,8 @@ struct panel_link {
     int n_in, n_out;
     float *peaks; /* [n_in + n_out] */
     struct report_levels levels;
-    double next_meters, next_scene, next_hello;
+    double next_meters, next_scene, next_hello, next_presets;
+    struct option_names presets;
     json_t *scene; /* as it was sent last; NULL: not sent yet */
     char *session; /* as panel_set_session got it: a text that changes with it; NULL: not yet */
 };
@@ -80,11 +81,9 @@ void panel_link_handle(struct panel_link *l, const struct panel_message *message
 {
     struct osc_peer from = {.send = send_answer, .panel = l->panel, .client = message->client};
     struct osc_message read;
-    uint64_t request = l->target->request;
     read_message(message->json, &read);
     read.from = &from;
     remote_handle(l->remote, &read);
-    if (l->target->request != request) panel_charge(l->panel, message->client);
 }
 
 /* ---- what the panel shows ---------------------------------------------------------------------- */
@@ -129,6 +128,13 @@ static void show_scene(struct panel_link *l, struct live_scene *scene)
     if (is_new) l->scene = json;
 }
 
+static void find_presets(struct panel_link *l)
+{
+    const struct live_settings *settings = l->target->settings;
+    preset_names_free(&l->presets);
+    l->presets = settings ? preset_names(settings->line->command) : (struct option_names){0};
+}
+
 static json_t *list_of(char *const *texts, int n)
 {
     json_t *list = json_array();
@@ -144,11 +150,12 @@ static void show_session(struct panel_link *l)
     struct live_scene *scene = session_scene(session);
     struct session_status status;
     session_get_status(session, &status);
-    json_t *hello = json_pack("{ss ss si si si si ss ss si so so sb}", "version", HC_VERSION, "name", "haloconv",
-                              "rate", status.info.rate, "block", status.info.block, "n_in", l->n_in, "n_out", l->n_out,
-                              "backend", status.info.backend ? status.info.backend : "", "device", status.info.device,
-                              "sources", scene ? live_scene_n_sources(scene) : 0, "masks",
-                              list_of(masks->list, masks->n), "bands", panel_bands(), "can_upload", scene == NULL);
+    json_t *hello =
+        json_pack("{ss ss si si si si ss ss si so so so sb}", "version", HC_VERSION, "name", "haloconv", "rate",
+                  status.info.rate, "block", status.info.block, "n_in", l->n_in, "n_out", l->n_out, "backend",
+                  status.info.backend ? status.info.backend : "", "device", status.info.device, "sources",
+                  scene ? live_scene_n_sources(scene) : 0, "masks", list_of(masks->list, masks->n), "presets",
+                  list_of(l->presets.list, l->presets.n), "bands", panel_bands(), "can_upload", scene == NULL);
     json_t *json = json_pack("[so]", "/hello", hello);
     if (json) panel_set_hello(l->panel, json);
     json_decref(json);
@@ -187,7 +194,9 @@ void panel_link_tend(struct panel_link *l, double now)
     for (int i = 0; i < MAX_HANDLED && panel_next(l->panel, &message); i++) {
         panel_link_handle(l, &message);
         const char *path = json_string_value(json_array_get(message.json, 0));
-        if (scene && l->scene && strcmp(path, "/subscribe") == 0) panel_send(l->panel, message.client, l->scene);
+        bool is_new = strcmp(path, "/subscribe") == 0;
+        if (is_new && is_due(&l->next_presets, PRESETS_S, now)) find_presets(l);
+        if (is_new && l->scene) panel_send(l->panel, message.client, l->scene);
         json_decref(message.json);
     }
     if (panel_n_clients(l->panel) == 0) return;
@@ -202,7 +211,11 @@ struct panel_link *panel_link_open(struct panel *panel, struct remote *remote, s
     *l = (struct panel_link){.panel = panel, .remote = remote, .target = target};
     session_channels(target->session, &l->n_in, &l->n_out);
     l->peaks = calloc((size_t)(l->n_in + l->n_out), sizeof *l->peaks);
-    if (l->peaks) return l;
+    find_presets(l);
+    if (l->peaks) {
+        show_session(l); /* the first client may come at once */
+        return l;
+    }
     panel_link_close(l);
     return NULL;
 }
@@ -211,6 +224,7 @@ void panel_link_close(struct panel_link *l)
 {
     if (!l) return;
     panel_set_session(l->panel, NULL);
+    preset_names_free(&l->presets);
     json_decref(l->scene);
     free(l->peaks);
     free(l->session);

@@ -388,11 +388,21 @@ static bool read_command(const struct osc_message *message, struct command *comm
     } plain[] = {{"/next", {.act = COMMAND_MASK_STEP, .number = 1}},
                  {"/prev", {.act = COMMAND_MASK_STEP, .number = -1}},
                  {"/reload", {.act = COMMAND_RELOAD}}};
+    static const struct {
+        const char *path, *needs;
+        enum command_act act;
+    } texts[] = {{"/mask/add", "the path of a mask", COMMAND_MASK_ADD},
+                 {"/preset", "the name of a preset", COMMAND_PRESET}};
     const char *path = message->path;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(path, plain[i].path) == 0) {
             *command = plain[i].command;
             return true;
+        }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(path, texts[i].path) == 0) {
+            *command = (struct command){.act = texts[i].act, .path = message->text};
+            return message->text || message_write(why, cap, "%s needs %s", path, texts[i].needs);
         }
     if (path[0] == '/' && read_gain(message, command)) return true;
     if (strcmp(path, "/ab") == 0) return read_comparison(message, command, why, cap);

@@ -133,7 +133,8 @@ static int nearest(int i, int current, int n)
 void session_keep(struct session *s, char *const *paths, int n, int current)
 {
     int max = s->preload >= 0 && s->preload < HC_LIVE_MAX_KEPT ? s->preload + 1 : HC_LIVE_MAX_KEPT;
-    if (n < 2 || s->preload == 0) return;
+    if (s->preload == 0) return;
+    if (n < 2) n = 0; /* the mask that plays is ready anyway */
     if (max > n) max = n;
     const char *before[HC_LIVE_MAX_KEPT];
     bool is_same = s->n_kept == max;

@@ -22,12 +22,17 @@
 enum { MAX_QUEUED = 256 /* messages for the control thread */, LOG_LINES = 200 };
 enum { MAX_BYTES = 1 << 18, SHOW_BYTES = 1 << 15 }; /* of a client's queue: it is dropped; it is behind */
 static const double SILENT_S = 5; /* a client is dropped that takes nothing for so long, or sends no token */
-/* Messages a second, and the number that may come at once: of a client, of all clients. */
-static const double CLIENT_RATE = 100, CLIENT_BURST = 100, RATE = 1000, BURST = 400;
-static const double CLIENT_LOAD = 25, LOAD = 250;          /* as so many messages counts one that loads a mask */
-static const double MAX_BUSY_S = 0.008, WINDOW_S = 0.1;    /* the thread's share of a core */
+/* Messages a second, and the number that may come at once: of a client; of all; of those that load a mask. Further
+ * messages are read later. */
+static const double CLIENT_RATE = 100, CLIENT_BURST = 100, RATE = 1000, BURST = 400, LOAD_RATE = 10, LOAD_BURST = 20;
+static const double MAX_BUSY_S = 0.005, WINDOW_S = 0.1;    /* the thread's share of a core */
 static const double SPECTRUM_S = 0.1, SPECTRUM_PAUSE = 25; /* between two: so many times as long as the last one took */
 static const double GOODBYE_S = 0.2;
+
+struct bucket {     /* a limit */
+    double credit;  /* messages that may come */
+    double since_s; /* time of the last change */
+};
 
 struct panel_client {
     struct panel_client *next;
@@ -38,7 +43,8 @@ struct panel_client {
     struct panel_text *first, **last; /* texts to send; under lock, as all below */
     size_t bytes;                     /* of these texts */
     double taken_s;                   /* when it took a text, or had none */
-    double credit, credit_s;          /* messages that may come; time of the last change */
+    struct bucket messages;
+    bool has_loaded; /* its last message loads a mask */
 };
 
 struct queued {
@@ -58,9 +64,9 @@ struct panel {
     pthread_mutex_t lock;
     struct panel_client *clients;
     int n_joined;
-    uint64_t n_numbers; /* clients since the start */
-    double credit, credit_s;
-    struct queued *first, **last; /* for panel_next */
+    uint64_t n_numbers;            /* clients since the start */
+    struct bucket messages, loads; /* of all clients */
+    struct queued *first, **last;  /* for panel_next */
     int n_queued, fd;
     struct panel_text *hello;          /* NULL: not known yet */
     struct panel_text *log[LOG_LINES]; /* line i at i % LOG_LINES */
@@ -207,19 +213,38 @@ int panel_fd(const struct panel *p)
 
 /* ---- limits: under lock ------------------------------------------------------------------------ */
 
-static void refill(double *credit, double *since_s, double rate, double burst, double now)
+static void refill(struct bucket *b, double rate, double burst, double now)
 {
-    *credit = fmin(burst, *credit + rate * (now - *since_s));
-    *since_s = now;
+    b->credit = fmin(burst, b->credit + rate * (now - b->since_s));
+    b->since_s = now;
 }
 
-void panel_charge(struct panel *p, uint64_t client)
+static bool loads_mask(const char *path, size_t n_args)
 {
-    pthread_mutex_lock(&p->lock);
-    p->credit -= LOAD;
-    for (struct panel_client *c = p->clients; c; c = c->next)
-        if (c->number == client) c->credit -= CLIENT_LOAD;
-    pthread_mutex_unlock(&p->lock);
+    static const char *const paths[] = {"/next", "/prev", "/reload", "/ab", "/preset"};
+    bool loads = strcmp(path, "/mask") == 0 && n_args > 0;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths && !loads; i++) loads = strcmp(path, paths[i]) == 0;
+    return loads;
+}
+
+/* Counts a message; path NULL: it has none. */
+static void count_message(struct panel *p, struct panel_client *c, const char *path, size_t n_args)
+{
+    c->messages.credit--;
+    p->messages.credit--;
+    c->has_loaded = path && loads_mask(path, n_args);
+    if (c->has_loaded) p->loads.credit--;
+}
+
+/* May the client's next message be read? A client that sends little does not wait for those that send much. */
+static bool may_read(struct panel *p, struct panel_client *c, double now)
+{
+    refill(&p->messages, RATE, BURST, now);
+    refill(&p->loads, LOAD_RATE, LOAD_BURST, now);
+    refill(&c->messages, CLIENT_RATE, CLIENT_BURST, now);
+    bool is_frugal = c->messages.credit > CLIENT_BURST / 2;
+    return p->n_queued < MAX_QUEUED && c->messages.credit >= 0 && (is_frugal || p->messages.credit >= 0) &&
+           (!c->has_loaded || p->loads.credit >= 0);
 }
 
 int panel_n_clients(const struct panel *p)
@@ -262,8 +287,8 @@ static struct panel_client *on_join(struct panel *p)
         return NULL;
     }
     c->last = &c->first;
-    c->joined_s = c->taken_s = c->credit_s = stopwatch_now();
-    c->credit = CLIENT_BURST;
+    c->joined_s = c->taken_s = stopwatch_now();
+    c->messages = (struct bucket){CLIENT_BURST, c->joined_s};
     pthread_mutex_lock(&p->lock);
     c->number = ++p->n_numbers;
     c->leave = make_queued(c->number, json_pack("[s]", "/unsubscribe"));
@@ -329,22 +354,24 @@ static void read_token(struct panel *p, struct panel_client *c, const char *path
     pthread_mutex_unlock(&p->lock);
 }
 
-static bool is_message(const json_t *json)
+json_t *panel_read_message(const char *text, size_t n)
 {
-    size_t n = json_array_size(json), i = 1;
-    while (i < n && !json_is_array(json_array_get(json, i)) && !json_is_object(json_array_get(json, i))) i++;
-    return n > 0 && i >= n && json_is_string(json_array_get(json, 0));
+    json_t *json = json_loadb(text, n, 0, NULL);
+    size_t size = json_array_size(json), i = 1;
+    while (i < size && !json_is_array(json_array_get(json, i)) && !json_is_object(json_array_get(json, i))) i++;
+    if (i >= size && json_is_string(json_array_get(json, 0))) return json;
+    json_decref(json);
+    return NULL;
 }
 
 static void on_text(struct panel *p, struct panel_client *c, const char *bytes, size_t n)
 {
-    json_t *json = json_loadb(bytes, n, 0, NULL);
+    json_t *json = panel_read_message(bytes, n);
     const char *path = json_string_value(json_array_get(json, 0));
     pthread_mutex_lock(&p->lock);
-    c->credit--;
-    p->credit--;
+    count_message(p, c, path, json ? json_array_size(json) - 1 : 0);
     pthread_mutex_unlock(&p->lock);
-    if (!is_message(json)) {
+    if (!json) {
         refuse(p, c, "", "a message is a JSON array of a path and its arguments, as [\"/gain\",-3]");
     } else if (!c->has_token) {
         read_token(p, c, path, json);
@@ -378,10 +405,8 @@ static unsigned on_needs(struct panel *p, struct panel_client *c)
     double now = stopwatch_now();
     unsigned needs = 0;
     pthread_mutex_lock(&p->lock);
-    refill(&p->credit, &p->credit_s, RATE, BURST, now);
-    refill(&c->credit, &c->credit_s, CLIENT_RATE, CLIENT_BURST, now);
     if (c->first) needs |= PANEL_WRITES;
-    if (c->credit >= 0 && p->credit >= 0 && p->n_queued < MAX_QUEUED) needs |= PANEL_READS;
+    if (may_read(p, c, now)) needs |= PANEL_READS;
     bool is_stuck = c->first && now > c->taken_s + SILENT_S, is_refused = !c->has_token && c->joined_s < 0 && !c->first;
     bool is_late = !c->has_token && c->joined_s > 0 && now > c->joined_s + SILENT_S;
     if (is_stuck || is_refused || is_late || c->bytes > MAX_BYTES) needs |= PANEL_DROPS;
@@ -462,6 +487,7 @@ static double processor_s(void)
 static void *run_thread(void *data)
 {
     struct panel *p = data;
+    pthread_setname_np(pthread_self(), "panel");
     double since_s = stopwatch_now(), busy_s = processor_s(), end_s = INFINITY, now = since_s;
     while (now < end_s) {
         p->api->serve(p->server);
@@ -541,8 +567,8 @@ struct panel *panel_open(const struct panel_settings *settings, char *why, size_
     struct panel *p = calloc(1, sizeof *p);
     if (!p) return (void)message_write(why, cap, "--panel: no memory; free some memory"), NULL;
     p->last = &p->first;
-    p->credit = BURST;
-    p->credit_s = stopwatch_now();
+    p->messages = (struct bucket){BURST, stopwatch_now()};
+    p->loads = (struct bucket){LOAD_BURST, p->messages.since_s};
     p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->session_lock, NULL);

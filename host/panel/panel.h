@@ -5,7 +5,7 @@
  *                                   ^--- queue of each client ---- panel_send
  *
  * The panel has a thread of its own: the control thread may wait for JACK's server or a terminal, and a flood of requests
- * must not hold up the keys. The thread sleeps when it has used 8 % of a core. Another thread draws plots and checks
+ * must not hold up the keys. The thread sleeps when it has used 5 % of a core. Another thread draws plots and checks
  * uploads. The audio thread makes no call to the panel.
  *
  * Calls are for the control thread, unless a comment says otherwise.
@@ -51,15 +51,15 @@ struct panel_message {
  * has gone. false: there is no message. */
 bool panel_next(struct panel *panel, struct panel_message *message);
 
+/* Reads the text of a message: an array whose first element is a string and whose others are no arrays or objects. The
+ * caller releases it. NULL: another text. Any thread */
+json_t *panel_read_message(const char *text, size_t n);
+
 /* Sends JSON to a client; 0: to all. */
 void panel_send(struct panel *panel, uint64_t client, const json_t *json);
 
 /* Sends values of the moment to all clients, but not to one that is behind: it gets the next ones. */
 void panel_show(struct panel *panel, const json_t *json);
-
-/* The client has asked for a mask to be loaded, which costs more than other messages: the panel reads its next message
- * later, and those of others if too many masks are asked for. */
-void panel_charge(struct panel *panel, uint64_t client);
 
 /* Number of clients that may see the session. Any thread */
 int panel_n_clients(const struct panel *panel);

@@ -205,6 +205,7 @@ static void free_exchange(struct panel_requests *r, struct panel_exchange *x)
 static void *run_worker(void *data)
 {
     struct panel_requests *r = data;
+    pthread_setname_np(pthread_self(), "panel worker");
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of this thread alone, on Linux */
     pthread_mutex_lock(&r->lock);
     while (!r->end) {

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
-enum { TICK_US = 100000, TIMEOUT_S = 5, MAX_TEXTS = 16 /* sent in one turn of a client */ };
+enum { TICK_US = 100000, TIMEOUT_S = 5, MAX_TEXTS = 16 /* sent in one turn of a client */, SEND_BYTES = 1 << 16 };
 _Static_assert((int)PANEL_PADDING >= (int)LWS_PRE, "libwebsockets writes its header before a text");
 
 struct server;
@@ -209,6 +210,8 @@ static int callback(struct lws *wsi, enum lws_callback_reasons reason, void *use
         return s->n_connections >= PANEL_MAX_CONNECTIONS;
     case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
         s->n_connections++;
+        /* A client that takes nothing is noticed when this buffer is full. */
+        setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &(int){SEND_BYTES}, sizeof(int));
         return 0;
     case LWS_CALLBACK_WSI_DESTROY:
         s->n_connections--;

@@ -20,7 +20,7 @@ from websocket_client import PanelControl, WebSocket, port_of
 
 assert alone and run  # fixtures
 assert test_a_mask_is_answered_when_it_is_loaded_or_refused and test_every_message_is_answered_or_silent
-pytestmark = [needs_jack, pytest.mark.skipif("panel" not in FEATURES, reason="no libwebsockets in the build")]
+pytestmark = [needs_jack, pytest.mark.skipif("websockets" not in FEATURES, reason="no libwebsockets in the build")]
 READY = r"panel: http://\S+"
 
 
@@ -141,11 +141,23 @@ def test_other_machines_need_the_token(run, server):
             assert panel.answer()[:2] == ["/error", "/token"], first
             with pytest.raises((EOFError, ConnectionError)):
                 panel.answer()
-    with WebSocket(port, address="127.0.0.2") as panel, WebSocket(port) as silent:  # any number is ours, no name is
+    # Any number is ours, no name is. One client sends no token for 5 s, one takes nothing for so long.
+    with WebSocket(port, address="127.0.0.2") as panel, WebSocket(port) as silent, WebSocket(port, takes=4096) as slow:
+        slow.send("/token", token)
+        for _ in range(99):
+            slow.send("/stats")
         panel.send("/token", token)
         assert panel.answer()[0] == "/hello" and panel.answer("/gain") == ["/gain", 0.0]
-        with pytest.raises((EOFError, ConnectionError)):  # 5 s without a token
+        with pytest.raises((EOFError, ConnectionError)):
             silent.answer()
+
+        def is_dropped():
+            try:
+                slow.send("/ping", 1)
+            except ConnectionError:
+                return True
+        wait_for("the end of a slow client", is_dropped)
+        panel.send("/ping", 1), panel.answer("/pong")
     with WebSocket(port, host=f"evil.example:{port}") as panel:
         assert panel.status == 403
     for headers, status in [({}, 401), ({"Authorization": f"Bearer {token[:-1]}"}, 401),
@@ -208,7 +220,7 @@ def test_a_plot_is_drawn_once(client):
 
 
 # ---- limits ----------------------------------------------------------------------------------------------------------
-def test_a_51st_client_waits_and_one_that_takes_nothing_is_dropped(client):
+def test_a_51st_client_waits_and_a_message_has_4_kib(client):
     port = port_of(client)
     with contextlib.ExitStack() as stack:
         panels = [stack.enter_context(WebSocket(port)) for _ in range(50)]
@@ -221,19 +233,6 @@ def test_a_51st_client_waits_and_one_that_takes_nothing_is_dropped(client):
             with WebSocket(port) as panel:
                 return panel.status == 101
         wait_for("a free place", comes)
-        for panel in panels[2:]:
-            panel.close()
-        # It asks for the statistics, and takes no answer.
-        panels[1].socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        def is_dropped():
-            try:
-                for _ in range(100):
-                    panels[1].send("/stats")
-                return False
-            except (ConnectionError, TimeoutError):
-                return True
-        panels[1].socket.settimeout(0.5)
-        wait_for("the end of a slow client", is_dropped)
     with WebSocket(port) as panel:
         panel.send_text('["' + "x" * 5000 + '"]')
         with pytest.raises(EOFError) as end:
@@ -267,7 +266,7 @@ def test_a_flood_takes_a_tenth_of_a_core_and_no_message_is_lost(run, server):
                 for _ in range(1000):
                     panel.socket.send(frame * 20)
         before, start, delays = used(), time.monotonic(), []
-        while time.monotonic() < start + 3:
+        while time.monotonic() < start + 1:
             began = time.monotonic()
             panels[5].send("/ping", 1), panels[5].answer("/pong")
             delays.append(time.monotonic() - began)

@@ -97,6 +97,46 @@ def test_meters_and_spectra_show_the_signals(run, server):
         assert max(loudest[side][:band - 6]) < level - 40
 
 
+def test_a_preset_is_played_by_one_press(run, server):
+    for name, gain in [("one", 1), ("two", 0.5), ("three", 0.25)]:
+        pathlib.Path(f"{name}.txt").write_text(f"{gain}\n")
+    folder = pathlib.Path("config/haloconv").resolve()
+    folder.mkdir(parents=True)
+    for name, lines in [("night", "gain = -20\nmask = ../../two.txt\nmask = ../../three.txt\n"),
+                        ("other", "backend = cpu\nmask = ../../one.txt\n"), ("wrong", "gain = loud\n"),
+                        ("live", "command = live\nmask = ../../one.txt\n")]:
+        (folder / f"{name}.conf").write_text(lines)
+    client = run.jack(server, "one.txt", "--gain", -1, "--panel", 0, ready=READY, env={"XDG_CONFIG_HOME": str(folder.parent)})
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        hello = panel.answer("/hello")[1]
+        assert hello["presets"] == ["night", "other", "wrong"], hello
+        mask = [f"{folder}/../../{name}.txt" for name in ["two", "three", "one"]]
+        assert control.ask("/preset", "night") == ["/mask", mask[0], 1]
+        assert panel.answer("/hello")[1]["masks"] == mask[:2] and control.ask("/gain")[1] == pytest.approx(-20)
+        assert control.ask("/next") == ["/mask", mask[1], 2]
+        y = server.play(np.ones((2400, 2), np.float32), 2, 2400, silence=4800)
+        assert y[-1] == pytest.approx([0.025, 0.025], rel=1e-3)
+        assert control.ask("/preset", "other") == [
+            "/error", "/preset", "masks and gains are those of the preset; for backend start haloconv run other"]
+        assert control.ask("/wrong")[0] == "/error" and control.ask("/mask") == ["/mask", mask[2], 1]
+        assert control.ask("/gain") == ["/gain", 0.0]
+        for wrong in ["wrong", "none", "live"]:
+            assert control.ask("/preset", wrong)[:2] == ["/error", "/preset"]
+        assert control.ask("/mask") == ["/mask", mask[2], 1] and control.ask("/gain") == ["/gain", 0.0]
+
+
+def test_a_panel_sees_sources_move(run, server):
+    write("head.wav", np.full((8, 2), 0.25, np.float32))
+    client = run.jack(server, "head.wav", "--sources", 2, "--panel", 0, ready=READY)
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        assert panel.answer("/hello")[1]["sources"] == 2
+        control.send("/source/2/aed", 30, 10, 2), control.send("/source/1/gain", "off"), control.send("/source/2/mute", 1)
+        control.send("/listener/xyz", 1, 2, 3)
+        assert control.ask("/source/2/aed") == ["/source/2/aed", pytest.approx(30), pytest.approx(10), pytest.approx(2)]
+        wait_for("the scene", lambda: (scene := panel.answer("/scene"))[1][1][:3] == pytest.approx([30, 10, 2])
+                 and scene[1][0][3] == "off" and scene[1][1][4] == 1 and scene[3] == [1, 2, 3] and scene[2] == [0, 0, 0])
+
+
 # ---- strangers -------------------------------------------------------------------------------------------------------
 def test_pages_of_other_servers_are_refused(client):
     """Origin names another server; or Host does, whose name leads here (DNS rebinding)."""

@@ -109,7 +109,7 @@ endif
 CUDA_REPORT = $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS)),no \
               (CPU only$(if $(filter 0,$(WITH_CUDA)),,; $(if $(NVCC),no GPU here that nvcc compiles for; make \
               CUDA_ARCHS=all compiles for every kind,a GPU needs the CUDA Toolkit))))
-MISSING = $(foreach f,$(filter-out MPI,$(patsubst %=no,%,$(filter %=no,$(FOUND)))),$(if $(filter 0,$(WITH_$(f))),,$(f)))
+MISSING = $(foreach f,$(filter-out MPI WEBSOCKETS,$(patsubst %=no,%,$(filter %=no,$(FOUND)))),$(if $(filter 0,$(WITH_$(f))),,$(f)))
 define MISSING_REPORT
 $(if $(MISSING),
   left out    the parts marked no; make setup installs their packages)
@@ -132,7 +132,7 @@ haloconv $(VERSION)
   JACK        $(or $(HAVE_JACK),no)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
   OSC         $(if $(HAVE_LO),liblo $(HAVE_LO),no)
-  panel       $(if $(HAVE_WEBSOCKETS),libwebsockets $(HAVE_WEBSOCKETS),no (no page in the browser))
+  panel       $(if $(HAVE_WEBSOCKETS),libwebsockets $(HAVE_WEBSOCKETS),no (no page in the browser; libwebsockets-dev brings it))
   LV2         $(or $(HAVE_LV2),no)
   CLAP        $(or $(HAVE_CLAP),no)
   VST3        $(or $(HAVE_VST3),no)

@@ -117,11 +117,12 @@ static void show_scene(struct panel_link *l, struct live_scene *scene)
     for (int i = 0; i < live_scene_n_sources(scene); i++) {
         struct live_scene_source s;
         live_scene_get_source(scene, i, &s);
-        json_array_append_new(list, json_pack("[fffob]", s.aed[0], s.aed[1], s.aed[2], number(s.gain_db), s.is_muted));
+        json_array_append_new(list, json_pack("[fffoi]", s.aed[0], s.aed[1], s.aed[2], number(s.gain_db), s.is_muted));
     }
     live_scene_get_listener(scene, &listener);
     listener_angles(&listener, angles);
-    json_t *json = json_pack("[so[fff]]", "/scene", list, angles[0], angles[1], angles[2]);
+    json_t *json = json_pack("[so[fff][fff]]", "/scene", list, angles[0], angles[1], angles[2],
+                             listener.at[0], listener.at[1], listener.at[2]);
     bool is_new = json && !(l->scene && json_equal(json, l->scene));
     if (is_new) panel_send(l->panel, 0, json);
     json_decref(is_new ? l->scene : json);

@@ -58,7 +58,7 @@ static const char built_with[] = ""
                                  " osc"
 #endif
 #ifdef HC_WITH_WEBSOCKETS
-                                 " panel"
+                                 " websockets"
 #endif
 #ifdef HC_WITH_LV2
                                  " lv2"

@@ -290,6 +290,7 @@ static bool has_token(const struct panel_requests *r, const struct panel_request
 
 static void begin_plot(struct panel_requests *r, struct panel_exchange *x, const struct panel_request *request)
 {
+    static const char usual[] = "usual";
     char *end;
     long number = strtol(request->mask, &end, 10);
     for (int i = 0; i < PLOT_PANELS; i++)
@@ -297,7 +298,7 @@ static void begin_plot(struct panel_requests *r, struct panel_exchange *x, const
     pthread_mutex_lock(&r->lock);
     if (!*end && number >= 0 && number <= r->n_masks) x->mask = strdup(r->masks[number]);
     pthread_mutex_unlock(&r->lock);
-    if (*request->kind && !x->panels)
+    if (*request->kind && strcmp(request->kind, usual) != 0 && !x->panels)
         fail(x, 400, "this kind of plot does not exist; see --panels in haloconv(1)");
     else if (!x->mask)
         fail(x, 404, "the list has no mask of this number; 0 is the mask that plays");

@@ -20,7 +20,7 @@ from websocket_client import PanelControl, WebSocket, port_of
 
 assert alone and run  # fixtures
 assert test_a_mask_is_answered_when_it_is_loaded_or_refused and test_every_message_is_answered_or_silent
-pytestmark = [needs_jack, pytest.mark.skipif("panel" not in FEATURES, reason="no libwebsockets in the build")]
+pytestmark = [needs_jack, pytest.mark.skipif("websockets" not in FEATURES, reason="no libwebsockets in the build")]
 READY = r"panel: http://\S+"
 
 
@@ -97,6 +97,46 @@ def test_meters_and_spectra_show_the_signals(run, server):
         assert max(loudest[side][:band - 6]) < level - 40
 
 
+def test_a_preset_is_played_by_one_press(run, server):
+    for name, gain in [("one", 1), ("two", 0.5), ("three", 0.25)]:
+        pathlib.Path(f"{name}.txt").write_text(f"{gain}\n")
+    folder = pathlib.Path("config/haloconv").resolve()
+    folder.mkdir(parents=True)
+    for name, lines in [("night", "gain = -20\nmask = ../../two.txt\nmask = ../../three.txt\n"),
+                        ("other", "backend = cpu\nmask = ../../one.txt\n"), ("wrong", "gain = loud\n"),
+                        ("live", "command = live\nmask = ../../one.txt\n")]:
+        (folder / f"{name}.conf").write_text(lines)
+    client = run.jack(server, "one.txt", "--gain", -1, "--panel", 0, ready=READY, env={"XDG_CONFIG_HOME": str(folder.parent)})
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        hello = panel.answer("/hello")[1]
+        assert hello["presets"] == ["night", "other", "wrong"], hello
+        mask = [f"{folder}/../../{name}.txt" for name in ["two", "three", "one"]]
+        assert control.ask("/preset", "night") == ["/mask", mask[0], 1]
+        assert panel.answer("/hello")[1]["masks"] == mask[:2] and control.ask("/gain")[1] == pytest.approx(-20)
+        assert control.ask("/next") == ["/mask", mask[1], 2]
+        y = server.play(np.ones((2400, 2), np.float32), 2, 2400, silence=4800)
+        assert y[-1] == pytest.approx([0.025, 0.025], rel=1e-3)
+        assert control.ask("/preset", "other") == [
+            "/error", "/preset", "masks and gains are those of the preset; for backend start haloconv run other"]
+        assert control.ask("/wrong")[0] == "/error" and control.ask("/mask") == ["/mask", mask[2], 1]
+        assert control.ask("/gain") == ["/gain", 0.0]
+        for wrong in ["wrong", "none", "live"]:
+            assert control.ask("/preset", wrong)[:2] == ["/error", "/preset"]
+        assert control.ask("/mask") == ["/mask", mask[2], 1] and control.ask("/gain") == ["/gain", 0.0]
+
+
+def test_a_panel_sees_sources_move(run, server):
+    write("head.wav", np.full((8, 2), 0.25, np.float32))
+    client = run.jack(server, "head.wav", "--sources", 2, "--panel", 0, ready=READY)
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        assert panel.answer("/hello")[1]["sources"] == 2
+        control.send("/source/2/aed", 30, 10, 2), control.send("/source/1/gain", "off"), control.send("/source/2/mute", 1)
+        control.send("/listener/xyz", 1, 2, 3)
+        assert control.ask("/source/2/aed") == ["/source/2/aed", pytest.approx(30), pytest.approx(10), pytest.approx(2)]
+        wait_for("the scene", lambda: (scene := panel.answer("/scene"))[1][1][:3] == pytest.approx([30, 10, 2])
+                 and scene[1][0][3] == "off" and scene[1][1][4] == 1 and scene[3] == [1, 2, 3] and scene[2] == [0, 0, 0])
+
+
 # ---- strangers -------------------------------------------------------------------------------------------------------
 def test_pages_of_other_servers_are_refused(client):
     """Origin names another server; or Host does, whose name leads here (DNS rebinding)."""
@@ -139,13 +179,26 @@ def test_other_machines_need_the_token(run, server):
         with WebSocket(port) as panel:
             panel.send(*first)
             assert panel.answer()[:2] == ["/error", "/token"], first
-            with pytest.raises((EOFError, ConnectionError)):
+            with pytest.raises(EOFError) as end:
                 panel.answer()
-    with WebSocket(port, address="127.0.0.2") as panel, WebSocket(port) as silent:  # any number is ours, no name is
+            assert end.value.args == (1008,)
+    # Any number is ours, no name is. One client sends no token for 5 s, one takes nothing for so long.
+    with WebSocket(port, address="127.0.0.2") as panel, WebSocket(port) as silent, WebSocket(port, takes=4096) as slow:
+        slow.send("/token", token)
+        for _ in range(99):
+            slow.send("/stats")
         panel.send("/token", token)
         assert panel.answer()[0] == "/hello" and panel.answer("/gain") == ["/gain", 0.0]
-        with pytest.raises((EOFError, ConnectionError)):  # 5 s without a token
+        with pytest.raises((EOFError, ConnectionError)):
             silent.answer()
+
+        def is_dropped():
+            try:
+                slow.send("/ping", 1)
+            except ConnectionError:
+                return True
+        wait_for("the end of a slow client", is_dropped)
+        panel.send("/ping", 1), panel.answer("/pong")
     with WebSocket(port, host=f"evil.example:{port}") as panel:
         assert panel.status == 403
     for headers, status in [({}, 401), ({"Authorization": f"Bearer {token[:-1]}"}, 401),
@@ -200,7 +253,7 @@ def test_an_upload_becomes_a_mask(client, server):
 
 def test_a_plot_is_drawn_once(client):
     for path, status in [("/plot?mask=1&kind=magnitude", 200), ("/plot?mask=0&kind=step", 200), ("/plot?mask=3", 404),
-                         ("/plot?mask=-1", 404), ("/plot?mask=x", 404), ("/plot", 200), ("/plot?mask=1&kind=pie", 400)]:
+                         ("/plot?mask=-1", 404), ("/plot?mask=x", 404), ("/plot?kind=usual", 200), ("/plot?mask=1&kind=pie", 400)]:
         got, body, headers = request(client, "GET", path)
         assert got == status and (b"<svg" in body) == (status == 200), (path, got, body[:100])
         assert status != 200 or headers["Content-Type"] == "image/svg+xml" and "default-src 'none'" in headers[
@@ -208,7 +261,7 @@ def test_a_plot_is_drawn_once(client):
 
 
 # ---- limits ----------------------------------------------------------------------------------------------------------
-def test_a_51st_client_waits_and_one_that_takes_nothing_is_dropped(client):
+def test_a_51st_client_waits_and_a_message_has_4_kib(client):
     port = port_of(client)
     with contextlib.ExitStack() as stack:
         panels = [stack.enter_context(WebSocket(port)) for _ in range(50)]
@@ -221,19 +274,6 @@ def test_a_51st_client_waits_and_one_that_takes_nothing_is_dropped(client):
             with WebSocket(port) as panel:
                 return panel.status == 101
         wait_for("a free place", comes)
-        for panel in panels[2:]:
-            panel.close()
-        # It asks for the statistics, and takes no answer.
-        panels[1].socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        def is_dropped():
-            try:
-                for _ in range(100):
-                    panels[1].send("/stats")
-                return False
-            except (ConnectionError, TimeoutError):
-                return True
-        panels[1].socket.settimeout(0.5)
-        wait_for("the end of a slow client", is_dropped)
     with WebSocket(port) as panel:
         panel.send_text('["' + "x" * 5000 + '"]')
         with pytest.raises(EOFError) as end:
@@ -267,7 +307,7 @@ def test_a_flood_takes_a_tenth_of_a_core_and_no_message_is_lost(run, server):
                 for _ in range(1000):
                     panel.socket.send(frame * 20)
         before, start, delays = used(), time.monotonic(), []
-        while time.monotonic() < start + 3:
+        while time.monotonic() < start + 1:
             began = time.monotonic()
             panels[5].send("/ping", 1), panels[5].answer("/pong")
             delays.append(time.monotonic() - began)

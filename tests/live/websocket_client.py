@@ -13,8 +13,13 @@ SHOWN = ["/hello", "/log", "/meters", "/spectrum", "/scene"]  # come by themselv
 
 
 class WebSocket:
-    def __init__(self, port, host=None, origin=None, path="/ws", protocol="haloconv", patience=10, address="127.0.0.1"):
-        self.socket, self.patience = socket.create_connection((address, port), patience), patience
+    def __init__(self, port, host=None, origin=None, path="/ws", protocol="haloconv", patience=10, address="127.0.0.1",
+                 takes=None):
+        self.socket, self.patience = socket.socket(), patience
+        self.socket.settimeout(patience)
+        if takes:  # bytes that the kernel takes without us
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, takes)
+        self.socket.connect((address, port))
         headers = {"Host": host or f"{address}:{port}", "Upgrade": "websocket", "Connection": "Upgrade",
                    "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(), "Sec-WebSocket-Version": "13",
                    "Sec-WebSocket-Protocol": protocol, "Origin": origin}

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { TICK_US = 100000, TIMEOUT_S = 5, MAX_TEXTS = 16 /* sent in one turn of a client */, SEND_BYTES = 1 << 16 };
+enum { TICK_US = 100000, TIMEOUT_S = 5, MAX_TEXTS = 16 /* sent in one turn of a client */, SEND_BYTES = 1 << 15 };
 _Static_assert((int)PANEL_PADDING >= (int)LWS_PRE, "libwebsockets writes its header before a text");
 
 struct server;
@@ -105,6 +105,10 @@ static int receive(struct connection *c, const void *bytes, size_t n)
 static int write_texts(struct connection *c)
 {
     struct panel_handler *h = &c->server->handler;
+    if (c->is_dropped) {
+        lws_close_reason(c->wsi, LWS_CLOSE_STATUS_POLICY_VIOLATION, NULL, 0);
+        return -1;
+    }
     for (int i = 0; i < MAX_TEXTS && !lws_send_pipe_choked(c->wsi); i++) {
         struct panel_text *text = h->next(h->panel, c->client);
         if (!text) return 0;
@@ -310,9 +314,9 @@ static void tend(struct connection *c)
     if (c->exchange && !c->has_body && h->answer(h->panel, c->exchange, &answer)) needs |= PANEL_WRITES;
     if (needs & PANEL_DROPS && !c->is_dropped) {
         c->is_dropped = true;
-        lws_set_timeout(c->wsi, PENDING_TIMEOUT_KILLED_BY_PARENT, LWS_TO_KILL_ASYNC);
+        lws_set_timeout(c->wsi, PENDING_TIMEOUT_KILLED_BY_PARENT, 1); /* it may take nothing */
     }
-    if (needs & PANEL_WRITES) lws_callback_on_writable(c->wsi);
+    if (needs & (PANEL_WRITES | PANEL_DROPS)) lws_callback_on_writable(c->wsi);
     if (needs & PANEL_READS && c->is_paused) {
         c->is_paused = false;
         lws_rx_flow_control(c->wsi, 1);

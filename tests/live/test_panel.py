@@ -171,6 +171,15 @@ def test_the_page_runs_no_foreign_script(client):
     assert request(client, "POST", "/", b"x")[0] == 405
 
 
+def test_a_taken_port_is_found_before_the_audio_starts(run, server):
+    pathlib.Path("one.txt").write_text("1\n")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0)), taken.listen()
+        client = run.jack(server, "one.txt", "--panel", taken.getsockname()[1], ready=None)
+        client.end(how=None, status=1)
+    assert re.search(r"^haloconv: --panel: cannot listen on 127.0.0.1, port \d+; choose another", client.said(), re.M)
+
+
 def test_other_machines_need_the_token(run, server):
     pathlib.Path("one.txt").write_text("1\n")
     client = run.jack(server, "one.txt", "--panel", "0.0.0.0:0", ready=READY)

@@ -23,7 +23,8 @@ assert alone and run  # fixtures
 PAGE = ROOT / "host/panel/page"
 STORED = pathlib.Path(__file__).with_name("panel_page.txt")
 SECONDS = float(os.environ.get("HC_PANEL_SECONDS") or 0)
-needs_page = pytest.mark.skipif(bool(MISSING) or "panel" not in FEATURES, reason=MISSING or "no panel in the build")
+needs_page = pytest.mark.skipif(bool(MISSING) or "websockets" not in FEATURES,
+                                reason=MISSING or "no libwebsockets in the build")
 is_long = pytest.mark.skipif(not SECONDS, reason="make panel-test runs it")
 TOGETHER = 'document.readyState === "complete" && !document.getElementById("all").disabled'
 

@@ -296,7 +296,8 @@ static void *server_open(const struct panel_handler *handler, const char *addres
     if (s) s->handler = *handler;
     if (s) s->context = lws_create_context(&info);
     if (!s || !s->context) {
-        snprintf(why, cap, "cannot listen on %s, port %d; choose another port", address, *port);
+        snprintf(why, cap, "--panel: cannot listen on %s, port %d; choose another port, or an address of this machine",
+                 address, *port);
         free(s);
         return NULL;
     }

@@ -76,10 +76,17 @@ def test_every_element_that_the_script_names_exists_once():
 
 # ---- sessions with a page --------------------------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
+def window(tmp_path_factory):
     with browser(tmp_path_factory.mktemp("chromium")) as page:
         page.size(1280, 800)
         yield page
+
+
+@pytest.fixture
+def chromium(window):
+    yield window
+    window.open("about:blank")  # a page whose server has gone reports that to the next test
+    window.errors()
 
 
 def address(client):
@@ -281,7 +288,6 @@ def test_a_page_survives_a_reload_and_the_end_of_the_server(run, chromium):
     page.press("Enter")
     shown_mask(page, "half.txt")
     assert ratio(server) == pytest.approx(0.5, rel=2e-3)
-    page.errors()  # those of the attempts to connect
 
 
 @needs_jack

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -537,7 +538,9 @@ static bool start(struct panel *p, const struct panel_settings *settings, char *
     int port;
     p->api = load_server(why, cap);
     if (!p->api || !panel_address_read(&p->address, settings->where, why, cap)) return false;
-    p->requests = panel_requests_open(&p->address, settings->folder, add_mask, p, why, cap);
+    if (*p->address.token && settings->token)
+        snprintf(p->address.token, sizeof p->address.token, "%s", settings->token);
+    p->requests = panel_requests_open(&p->address, settings, add_mask, p, why, cap);
     if (!p->requests) return false;
     port = p->address.port;
     p->server = p->api->open(&handler, p->address.numeric, &port, why, cap);
@@ -592,6 +595,23 @@ void panel_close(struct panel *p)
     p->api->wake(p->server);
     pthread_join(p->thread, NULL);
     free_panel(p);
+}
+
+json_t *panel_settings_json(const struct panel *p)
+{
+    const struct panel_folder *folder = panel_requests_folder(p->requests);
+    char where[sizeof p->address.name + 16];
+    snprintf(where, sizeof where, "[%s]:%d", p->address.name, p->address.port);
+    return json_pack("{ss ss ss sb}", "where", where, "token", p->address.token, "folder", folder->path, "is_private",
+                     folder->is_private);
+}
+
+void panel_settings_read(const json_t *json, struct panel_settings *settings)
+{
+    settings->where = json_string_value(json_object_get(json, "where"));
+    settings->token = json_string_value(json_object_get(json, "token"));
+    settings->folder = json_string_value(json_object_get(json, "folder"));
+    settings->is_private = json_is_true(json_object_get(json, "is_private"));
 }
 
 const char *panel_url(const struct panel *p)

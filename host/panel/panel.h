@@ -27,7 +27,14 @@ struct panel;
 struct panel_settings {
     const char *where;      /* "PORT" or "HOST:PORT"; port 0: any free one                     */
     const char *folder;     /* for uploads; NULL: a new private folder, removed by panel_close */
+    const char *token;      /* NULL: a new one                                                 */
+    bool is_private;        /* `folder` is a private one of an earlier process                 */
 };
+
+/* Returns settings with which another process goes on at the same address, with the same token and folder, as an object;
+ * panel_settings_read reads them, and its texts are those of the object. */
+json_t *panel_settings_json(const struct panel *panel);
+void panel_settings_read(const json_t *json, struct panel_settings *settings);
 
 /* Listens, and starts the thread. NULL: why has the reason. */
 struct panel *panel_open(const struct panel_settings *settings, char *why, size_t cap);

@@ -5,7 +5,6 @@
 #include "host/plot/plot_masks.h"
 #include "host/stopwatch.h"
 #include "panel_pages.h"
-#include "panel_upload.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -404,8 +403,13 @@ void panel_requests_set_session(struct panel_requests *r, const struct panel_ses
     pthread_mutex_unlock(&r->lock);
 }
 
-struct panel_requests *panel_requests_open(const struct panel_address *address, const char *folder, panel_added *added,
-                                           void *data, char *why, size_t cap)
+const struct panel_folder *panel_requests_folder(const struct panel_requests *r)
+{
+    return &r->folder;
+}
+
+struct panel_requests *panel_requests_open(const struct panel_address *address, const struct panel_settings *settings,
+                                           panel_added *added, void *data, char *why, size_t cap)
 {
     struct panel_requests *r = calloc(1, sizeof *r);
     if (!r) return (void)message_write(why, cap, "--panel: no memory; free some memory"), NULL;
@@ -415,7 +419,7 @@ struct panel_requests *panel_requests_open(const struct panel_address *address, 
     r->credited_s = stopwatch_now();
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->is_queued, NULL);
-    if (panel_folder_open(&r->folder, folder, why, cap)) {
+    if (panel_folder_open(&r->folder, settings->folder, settings->is_private, why, cap)) {
         r->has_worker = pthread_create(&r->worker, NULL, run_worker, r) == 0;
         if (r->has_worker) return r;
         message_write(why, cap, "--panel: a thread cannot be started; raise the limit on processes (ulimit -u)");

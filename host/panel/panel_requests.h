@@ -5,6 +5,7 @@
 
 #include "panel_address.h"
 #include "panel_server.h"
+#include "panel_upload.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,10 +15,12 @@ struct panel_requests;
 /* Gets the path of an upload that is a mask. The worker's thread */
 typedef void panel_added(void *data, const char *path);
 
-/* folder: as in panel_settings. The address must outlive the requests. NULL: why has the reason. Control thread */
-struct panel_requests *panel_requests_open(const struct panel_address *address, const char *folder, panel_added *added,
-                                           void *data, char *why, size_t cap);
+/* The address must outlive the requests. NULL: why has the reason. Control thread */
+struct panel_requests *panel_requests_open(const struct panel_address *address, const struct panel_settings *settings,
+                                           panel_added *added, void *data, char *why, size_t cap);
 void panel_requests_close(struct panel_requests *requests); /* NULL is allowed; control thread */
+
+const struct panel_folder *panel_requests_folder(const struct panel_requests *requests);
 
 /* As panel_set_session; any thread. */
 void panel_requests_set_session(struct panel_requests *requests, const struct panel_session *session);

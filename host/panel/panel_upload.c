@@ -26,13 +26,14 @@ static bool make_private(struct panel_folder *f, char *why, size_t cap)
     return f->is_private || message_write(why, cap, "--panel: %s: %s; give --panel-folder", f->path, strerror(errno));
 }
 
-bool panel_folder_open(struct panel_folder *f, const char *path, char *why, size_t cap)
+bool panel_folder_open(struct panel_folder *f, const char *path, bool is_private, char *why, size_t cap)
 {
     *f = (struct panel_folder){.fd = -1, .credit = PANEL_UPLOADS, .credit_s = stopwatch_now()};
     if (!path && !make_private(f, why, cap)) return false;
     if (path && !realpath(path, f->path))
         return message_write(why, cap, "--panel-folder %s: %s; make this folder, or give another", path,
                              strerror(errno));
+    if (path) f->is_private = is_private;
     f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     bool may_write = f->fd >= 0 && faccessat(f->fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
     return may_write || message_write(why, cap, "--panel-folder %s: %s; give a folder that you may write to",

@@ -33,8 +33,9 @@ struct panel_upload {
     char path[PATH_MAX + 256];  /* after panel_upload_check: its path                                */
 };
 
-/* path NULL: makes a private folder in $XDG_RUNTIME_DIR or /tmp. false: why has the reason. */
-bool panel_folder_open(struct panel_folder *folder, const char *path, char *why, size_t cap);
+/* path NULL: makes a private folder in $XDG_RUNTIME_DIR or /tmp. is_private: the path is such a folder. false: why has
+ * the reason. */
+bool panel_folder_open(struct panel_folder *folder, const char *path, bool is_private, char *why, size_t cap);
 void panel_folder_close(struct panel_folder *folder);
 
 /* Begins an upload of a file. Returns 0, or a status of HTTP: why has the reason. */

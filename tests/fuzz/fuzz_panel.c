@@ -76,7 +76,7 @@ void target_begin(void)
     must(remote);
     link_ = panel_link_open(NULL, remote, &target);
     must(link_);
-    must(mkdir("uploads", 0700) == 0 && panel_folder_open(&folder, "uploads", why, sizeof why));
+    must(mkdir("uploads", 0700) == 0 && panel_folder_open(&folder, "uploads", false, why, sizeof why));
     must(panel_address_read(&address, "8000", why, sizeof why));
     panel_address_finish(&address, 8000);
     message_set_quiet(true);
@@ -117,7 +117,8 @@ static void look_at_upload(const char *name, const char *bytes, size_t n)
         part = n - at < 1000 ? n - at : 1000;
         status = panel_upload_add(&folder, &upload, bytes + at, part, why, sizeof why);
     }
-    bool good = !status && panel_upload_is_whole(&upload) && panel_upload_check(&folder, &upload, 2, 48000, why, sizeof why);
+    bool good =
+        !status && panel_upload_is_whole(&upload) && panel_upload_check(&folder, &upload, 2, 48000, why, sizeof why);
     must(good || *why);
     if (good) {
         struct stat file;

@@ -2,10 +2,10 @@
 # CONTRIBUTING.md lists the goals. Tests are in tests/tests.mk, wheels, installation and Debian packages in packaging/packaging.mk.
 #
 #   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, X11, PORTAUDIO, JACK,
-#   PIPEWIRE, ALSA, LO, LV2, CLAP, VST3, MPI likewise): a miss is an error; =0: do without
+#   PIPEWIRE, ALSA, LO, WEBSOCKETS, LV2, CLAP, VST3, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
-#   setup-cross | setup-deb: only that
+#   setup-cross | setup-deb | setup-browser: only that
 #   CUDA code is a module, libhaloconv_cuda.so, which the library loads when a GPU is asked for. It is compiled for the
 #   GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds of GPU, as packages need it;
 #   CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
@@ -76,6 +76,7 @@ $(eval $(call find,JACK,jack))
 $(eval $(call find,PIPEWIRE,libpipewire-0.3))
 $(eval $(call find,ALSA,alsa))
 $(eval $(call find,LO,liblo))
+$(eval $(call find,WEBSOCKETS,libwebsockets))
 $(eval $(call find,LV2,lv2))
 $(eval $(call find,MPI,ompi-c))
 DPF := /usr/share/dpf/distrho/src
@@ -109,7 +110,7 @@ endif
 CUDA_REPORT = $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS)),no \
               (CPU only$(if $(filter 0,$(WITH_CUDA)),,; $(if $(NVCC),no GPU here that nvcc compiles for; make \
               CUDA_ARCHS=all compiles for every kind,a GPU needs the CUDA Toolkit))))
-MISSING = $(foreach f,$(filter-out MPI,$(patsubst %=no,%,$(filter %=no,$(FOUND)))),$(if $(filter 0,$(WITH_$(f))),,$(f)))
+MISSING = $(foreach f,$(filter-out MPI WEBSOCKETS,$(patsubst %=no,%,$(filter %=no,$(FOUND)))),$(if $(filter 0,$(WITH_$(f))),,$(f)))
 define MISSING_REPORT
 $(if $(MISSING),
   left out    the parts marked no; make setup installs their packages)
@@ -133,12 +134,13 @@ haloconv $(VERSION)
   PipeWire    $(or $(HAVE_PIPEWIRE),no)
   MIDI        $(if $(HAVE_ALSA),ALSA $(HAVE_ALSA),no (live: no MIDI))
   OSC         $(if $(HAVE_LO),liblo $(HAVE_LO),no)
+  panel       $(if $(HAVE_WEBSOCKETS),libwebsockets $(HAVE_WEBSOCKETS),no (no page in the browser; libwebsockets-dev brings it))
   LV2         $(or $(HAVE_LV2),no)
   CLAP        $(or $(HAVE_CLAP),no)
   VST3        $(or $(HAVE_VST3),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
-SETUP_GOALS := demo test models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
+SETUP_GOALS := demo test panel-test models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
                bench-files bench-live bench-zita bench-lv2 bench-plugins bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
 ifeq ($(filter clean setup uninstall rung cross-wheel $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
 $(info $(REPORT))
@@ -148,7 +150,7 @@ endif
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
-PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK PIPEWIRE ALSA LO LV2 CLAP VST3 MPI
+PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK PIPEWIRE ALSA LO WEBSOCKETS LV2 CLAP VST3 MPI
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \
             $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
 LIB_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) $(if $(HAVE_YAML),yaml-0.1) \
@@ -208,13 +210,14 @@ MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/device/parallel_co
                     device/scene_plan device/hc_bank device/scene_pieces device/render_backend device/tensor_backend))
 MODULE_VERSION := $(VERSION)-$(firstword $(shell cat $(MODULE_HEADERS) | cksum))
 MODULE_FLAGS = -DMODULE_VERSION='"$(MODULE_VERSION)"' -DLIBDIR='"$(LIBDIR)"'
-HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c))
+HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c)) $(BUILD)/host/panel/panel_pages.o
 $(DSP_OBJS) $(filter $(BUILD)/host/files/%,$(HOST_OBJS)): private ALL_CFLAGS += $(SPEED)
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
 COMPLETION := $(if $(PROGRAM),$(BUILD)/haloconv.bash)
 MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
 PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
+PANEL_PART := $(if $(and $(PROGRAM),$(HAVE_WEBSOCKETS)),$(BUILD)/haloconv_panel.so)
 
 # The plugin needs libsndfile for the masks that it ships with.
 BUNDLE := $(if $(and $(HAVE_LV2),$(HAVE_SNDFILE)),$(BUILD)/haloconv.lv2)
@@ -232,11 +235,11 @@ VST3_INFO := $(if $(VST3),$(BUILD)/haloconv.vst3/Contents/Resources/moduleinfo.j
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
 
-SETUPS := $(addprefix setup-,build test lint bench cross deb)
+SETUPS := $(addprefix setup-,build test lint bench cross deb browser)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
         ladder rung run-rung check deb screenshots
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) \
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) \
      $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(WINDOW)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
@@ -333,6 +336,21 @@ $(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)
 $(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h host/plot/cairo/*.h) $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,cairo) -lm -o $@
+# So is libwebsockets: the program loads it for --panel.
+$(BUILD)/haloconv_panel.so: host/panel/lws/panel_lws.c $(wildcard host/panel/*.h) $(BUILD)/flags
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,libwebsockets) -o $@
+# The files of the panel's page, as arrays of bytes.
+PANEL_PAGES := $(sort $(wildcard host/panel/page/*))
+$(BUILD)/host/panel/panel_pages.c: $(PANEL_PAGES) host/panel/panel_pages.h Makefile
+	@mkdir -p $(@D)
+	$(call say,PAGE,$@)
+	$(Q){ echo '#include "host/panel/panel_pages.h"'; \
+	  for f in $(PANEL_PAGES); do echo "static const unsigned char bytes_$$((i += 1))[] = {"; od -An -v -tu1 $$f | tr -s ' \n' ',' | sed 's/^,//'; \
+	    echo '};'; done; i=0; echo 'const struct panel_page panel_pages[] = {'; for f in $(PANEL_PAGES); do i=$$((i + 1)); \
+	    echo "{\"$${f##*/}\", bytes_$$i, sizeof bytes_$$i},"; done; echo '{0}};'; } >$@
+$(BUILD)/host/panel/panel_pages.o: $(BUILD)/host/panel/panel_pages.c $(BUILD)/flags
+	$(call compile)
 
 # ---- the plugins -----------------------------------------------------------------------------------------------------
 # They export only their standard's entry: lv2_descriptor, clap_entry, and the three functions of VST3.
@@ -382,9 +400,10 @@ WITH_PEERS := bench-files bench-live bench-zita bench-lv2 bench-plugins bench-ff
 demo: setup-build
 lint fuzz: setup-lint
 cross-test: setup-cross
+panel-test: setup-browser
 deb: setup-deb
 $(WITH_PEERS): setup-bench
-$(filter-out demo lint cross-test $(WITH_PEERS),$(SETUP_GOALS)): setup-test
+$(filter-out demo lint cross-test panel-test $(WITH_PEERS),$(SETUP_GOALS)): setup-test
 endif
 $(SETUP_GOALS):
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@

@@ -19,6 +19,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char status[512]; /* the status line as the terminal shows it; under lock */
 static atomic_bool is_quiet;
+static message_listener *listener; /* under lock */
+static void *listener_data;
 
 const char *message_s(int64_t n)
 {
@@ -83,6 +85,7 @@ static void print_line(bool is_error, const char *prefix, const char *format, va
     pthread_mutex_lock(&lock);
     /* One write: lines of other processes do not mix with it. */
     fprintf(stderr, "%s%s%s%s\n%s", status[0] ? ERASE_LINE : "", prefix, text, suffix, status);
+    if (listener) listener(listener_data, is_error, text);
     pthread_mutex_unlock(&lock);
 }
 
@@ -123,6 +126,14 @@ int message_detail(const char *format, ...)
     print_line(true, "", format, values, "");
     va_end(values);
     return 0;
+}
+
+void message_listen(message_listener *next, void *data)
+{
+    pthread_mutex_lock(&lock);
+    listener = next;
+    listener_data = data;
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- limits ------------------------------------------------------------------------------------ */

@@ -67,8 +67,8 @@ unit = sed -e '/^@$(2)@/d' -e 's|^@$(1)@||' -e 's|@PREFIX@|$(PREFIX)|' host/halo
 install: all impulses
 	$(INSTALL) -d $(addprefix $(TO)/,bin include share/man/man1 share/haloconv/impulses) $(TO_LIB)/pkgconfig
 	$(if $(PROGRAM),$(INSTALL_BINARY) $(PROGRAM) $(TO)/bin/haloconv)
-	$(if $(MPI_PART)$(PLOT_PART),$(INSTALL) -d $(TO)/lib/haloconv && \
-	  $(INSTALL_BINARY) $(MPI_PART) $(PLOT_PART) $(TO)/lib/haloconv/)
+	$(if $(MPI_PART)$(PLOT_PART)$(PANEL_PART),$(INSTALL) -d $(TO)/lib/haloconv && \
+	  $(INSTALL_BINARY) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) $(TO)/lib/haloconv/)
 	$(if $(CUDA_MODULE),$(INSTALL) -d $(TO_LIB)/haloconv && $(INSTALL_BINARY) $(CUDA_MODULE) $(TO_LIB)/haloconv/)
 	$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(TO)/include/
 	$(INSTALL) -m 644 $(BUILD)/libhaloconv.a $(TO_LIB)/

@@ -138,6 +138,10 @@ run-coverage:
 screenshots: $(BUILD)/tests/screenshots_test
 	@HC_TEST_PICTURES=new $(TEST_ENV) $<
 	@ls $(BUILD)/screenshots/*.png
+# The panel's page in a browser: each control, and ten pages for PANEL_SECONDS beside the trap of the callback.
+PANEL_SECONDS ?= 20
+run-panel-test: all $(TEST_TOOLS)
+	@$(TEST_ENV) HC_PANEL_SECONDS=$(PANEL_SECONDS) tests/run tests/live/test_panel_page.py
 SOAK_SECONDS ?= 600
 # Random engines (each backend takes half of the time), and beside them live sessions under storms of changes; then two
 # clocks for an hour, and a file of more than 4 GiB.
@@ -152,7 +156,7 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 # The findings of tests/tools/lint beyond its base line, which holds for a build without CUDA. clang, if it is here, must
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
-                $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) \
+                $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) $(if $(PANEL_PART),host/*/lws/*.c) \
                 $(if $(BUNDLE),$(filter-out $(if $(CLAP),,plugins/haloconv.clap/%) $(if $(VST3),,plugins/haloconv.vst3/%) $(if $(WINDOW),,plugins/window/% %_window.c %/ui.c %/clap_gui.c %/vst3_view.c),$(wildcard plugins/*/*.c))))
 LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DISA=base -DSUB=4 -DMODULE_VERSION=\"$(MODULE_VERSION)\" -DLIBDIR=\"\" \
              $(CLAP_FLAGS) $(VST3_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW) $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo)) $(WINDOW_FLAGS)
@@ -254,6 +258,7 @@ $(BUILD)/libhost.a: $(filter-out %/main.o,$(HOST_OBJS))
 $(BUILD)/tests/fuzz_manifest: FUZZ_WRAP = glob
 $(BUILD)/tests/fuzz_uri: $(BUILD)/plugins/window/uri.o
 $(BUILD)/tests/fuzz_osc: FUZZ_WRAP = hc_live_request
+$(BUILD)/tests/fuzz_panel: FUZZ_WRAP = hc_live_request panel_send panel_set_hello panel_set_session
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
 $(BUILD)/tests/fuzz_plugin_state $(BUILD)/tests/plugin_core_test: $(CORE_OBJS)

@@ -31,8 +31,8 @@ bool input_history_open(struct input_history *history, int n_channels, int64_t n
 void input_history_close(struct input_history *history);
 
 /* Copies n frames of each channel, from in[ch] + at, behind the end and points rows[n_channels] at the copies. They are
- * not published yet. Returns how many samples were NaN or infinite; raises *peak_bits to the bits of the largest
- * magnitude. [rt] */
+ * not published yet. Returns how many samples were NaN or infinite; raises peak_bits[n_channels] to the bits of
+ * the largest magnitudes. [rt] */
 size_t input_history_write(struct input_history *history, const float *const *in, int at, int n, const float **rows,
                            uint32_t *peak_bits);
 /* Publishes the n frames that were written last. [rt] */

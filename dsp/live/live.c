@@ -138,18 +138,28 @@ static int max_frames(const hc_live *l)
 
 /* ---- a chunk ----------------------------------------------------------------------------------- */
 
-static void raise_peak(atomic_uint *peak, uint32_t bits)
+static void measure_input(hc_live *l)
 {
-    /* hc_live_take_peaks may store 0 between these lines: this peak then belongs to the next hc_live_take_peaks. */
-    if (bits > atomic_load_explicit(peak, memory_order_relaxed))
-        atomic_store_explicit(peak, bits, memory_order_relaxed);
+    uint32_t peak = 0;
+    for (int i = 0; i < l->config.n_in; i++) {
+        uint32_t *bits = &l->signals.in_bits[i];
+        signals_raise(&l->signals.peaks[i], *bits);
+        if (*bits > peak) peak = *bits;
+        *bits = 0;
+    }
+    signals_raise(&l->peak_in, peak);
 }
 
 static void measure_output(hc_live *l, int n, int rate)
 {
     uint32_t peak = 0;
-    for (int o = 0; o < l->config.n_out; o++) l->stats.clipped += l->samples->measure(l->wet[o], n, &peak);
-    raise_peak(&l->peak_out, peak);
+    for (int o = 0; o < l->config.n_out; o++) {
+        uint32_t bits = 0;
+        l->stats.clipped += l->samples->measure(l->wet[o], n, &bits);
+        signals_raise(&l->signals.peaks[l->config.n_in + o], bits);
+        if (bits > peak) peak = bits;
+    }
+    signals_raise(&l->peak_out, peak);
     if (!l->config.limit_feedback) return;
     feedback_limiter_run(&l->limiter, l->wet, l->config.n_out, n, rate, peak >= FULL_SCALE_BITS);
     l->stats.limited = l->limiter.n;
@@ -181,9 +191,8 @@ static void mix_chunk(hc_live *l, int first, int n, int rate, struct changes *ch
 static enum failover_result process_chunk(hc_live *l, const float *const *in, float *const *out, int at, int n,
                                           int rate, int64_t now, struct changes *changes)
 {
-    uint32_t peak = 0;
-    l->stats.non_finite += input_history_write(&l->stream.history, in, at, n, l->rows, &peak);
-    raise_peak(&l->peak_in, peak);
+    l->stats.non_finite += input_history_write(&l->stream.history, in, at, n, l->rows, l->signals.in_bits);
+    measure_input(l);
     for (int o = 0; o < l->config.n_out; o++) l->wet[o] = out[o] + at;
     enum failover_result result = live_engine_play(l, l->playing, l->wet, n, now);
     if (l->is_fading) engine_crossfade(l, n, now);
@@ -196,6 +205,7 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
         mixer_pass_input(&l->mixer, l->rows, l->wet, n);
     mix_chunk(l, at, n, rate, changes);
     measure_output(l, n, rate);
+    signals_record(&l->signals, l->wet, n);
     return result;
 }
 
@@ -365,17 +375,16 @@ void hc_live_get_times(const hc_live *l, hc_times *times)
     if (l && times) histogram_read(&l->times, times);
 }
 
-static float exchange_peak(atomic_uint *peak)
-{
-    uint32_t bits = atomic_exchange_explicit(peak, 0, memory_order_relaxed);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 void hc_live_take_peaks(hc_live *l, float *in, float *out)
 {
     if (!l) return;
-    if (in) *in = exchange_peak(&l->peak_in);
-    if (out) *out = exchange_peak(&l->peak_out);
+    if (in) *in = signals_exchange(&l->peak_in);
+    if (out) *out = signals_exchange(&l->peak_out);
+}
+
+void hc_live_take_channel_peaks(hc_live *l, float *in, float *out)
+{
+    if (!l) return;
+    for (int i = 0; in && i < l->config.n_in; i++) in[i] = signals_exchange(&l->signals.peaks[i]);
+    for (int o = 0; out && o < l->config.n_out; o++) out[o] = signals_exchange(&l->signals.peaks[l->config.n_in + o]);
 }

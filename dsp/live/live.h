@@ -11,6 +11,7 @@
  * Each of these files calls only those above it:
  *
  *   stream.h, input_history.c   the input of a session, its rate and block
+ *   signals.c                   what a host shows of input and output
  *   failover.c                  an engine and its standby engine
  *   messages.c                  reports to the host
  *   live_mask.c, compare.c      loads what a path names; A/B at equal loudness
@@ -27,6 +28,7 @@
 #include "histogram.h"
 #include "mixer.h"
 #include "ready.h"
+#include "signals.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -87,6 +89,7 @@ struct hc_live {
     atomic_int wait_us;                  /* as in config; tests change it                                  */
     atomic_int_fast64_t next_probe_ns;   /* time of the next probe of a device that hung                   */
     atomic_uint peak_in, peak_out;       /* largest magnitudes, as the bits of a float                     */
+    struct signals signals;
     struct histogram times;
     atomic_uint_fast64_t published;      /* count of snapshots; the newest is at published % N_SNAPSHOTS   */
     atomic_uint_fast64_t snapshots[N_SNAPSHOTS][STATS_WORDS];

@@ -95,3 +95,12 @@ int hc_live_n_entries(hc_live *l, int source)
     pthread_mutex_unlock(&l->info_lock);
     return n_entries;
 }
+
+int hc_live_get_signals(hc_live *l, float *const *in, float *const *out, int n)
+{
+    if (!l || !in || !out || n < 1 || n > HC_LIVE_MAX_SIGNAL) return HC_EINVAL;
+    pthread_mutex_lock(&l->info_lock);
+    bool good = signals_read(&l->signals, &l->stream.history, stream_rate(&l->stream), in, out, n);
+    pthread_mutex_unlock(&l->info_lock);
+    return good ? HC_OK : HC_ENOMEM;
+}

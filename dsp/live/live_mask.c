@@ -88,10 +88,10 @@ static double level_of(const hc_route *route, int tap)
 /* Cuts all responses behind the last frame of any response that is within trim_db of the peak. */
 static void mask_trim(hc_responses *responses, float trim_db)
 {
+    if (isinf(trim_db) || responses->n_routes == 0) return;
     const hc_route *first = responses->routes, *behind = first + responses->n_routes;
     double peak = 0;
     int end = 0;
-    if (isinf(trim_db) || responses->n_routes == 0) return;
     for (const hc_route *r = first; r < behind; r++)
         for (int i = 0; i < r->n_taps; i++) peak = fmax(peak, level_of(r, i));
     double min = peak * pow(10, -(double)trim_db / 20);

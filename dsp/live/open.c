@@ -84,6 +84,7 @@ static bool allocate(hc_live *l)
            mailboxes_open(&l->backend, 1, sizeof(struct text_request)) &&
            mailboxes_open(&l->positions.targets, c->n_sources, sizeof(struct steer_target)) &&
            input_history_open(&l->stream.history, c->n_in, (int64_t)(history_s * c->rate) + 4 * MAX_BLOCK, MAX_BLOCK) &&
+           signals_open(&l->signals, c->n_in, c->n_out) &&
            mixer_open(&l->mixer, c->n_in, c->n_out, (int)ceil(c->max_predelay_ms * c->rate / 1000), c->fade_in) &&
            l->frames && l->rows && l->wet && l->faded && l->reaches && l->n_entries;
 }
@@ -139,6 +140,7 @@ int hc_live_close(hc_live *l)
     bool has_hung = l->stream.has_hung;
     live_mask_free(&l->mask);
     input_history_close(&l->stream.history);
+    signals_close(&l->signals);
     mixer_close(&l->mixer);
     memory_packed_free(l->frames);
     free(l->rows);

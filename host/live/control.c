@@ -1,12 +1,13 @@
 #include "control.h"
 
-#include "live_command.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "keys.h"
+#include "live_command.h"
 #include "midi.h"
 #include "nsm.h"
 #include "osc.h"
+#include "panel_link.h"
 #include "realtime.h"
 #include "remote.h"
 #include "report.h"
@@ -33,7 +34,8 @@ struct control {
     struct session *session;
     hc_live *live; /* the session's */
     struct control_host *host;
-    struct remote *remote;             /* NULL: without OSC */
+    struct remote *remote;             /* NULL: without OSC and panel */
+    struct panel_link *link;           /* NULL: without a panel */
     struct scene_thread *scene_thread; /* NULL: there are no sources, or no OSC */
     struct command_target target;
     int signals; /* descriptor of a signalfd */
@@ -96,12 +98,14 @@ bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *dat
 bool control_open(const struct live_settings *settings, struct control_host *host, char *why, size_t cap)
 {
     if (settings->osc && !(host->osc = osc_open(settings->osc, why, cap))) return false;
+    if (settings->panel.where && !(host->panel = panel_open(&settings->panel, why, cap))) return false;
     return !settings->stats || report_open(&host->stats, settings->stats, why, cap);
 }
 
 void control_close(struct control_host *host)
 {
     osc_close(host->osc);
+    panel_close(host->panel);
     part_file_abandon(&host->stats);
 }
 
@@ -210,11 +214,12 @@ static void tend_host(struct control *c, double now)
 static void wait_for_input(struct control *c)
 {
     const struct midi *midi = c->host->midi;
-    struct pollfd ready[4] = {{.fd = c->signals, .events = POLLIN},
+    struct pollfd ready[5] = {{.fd = c->signals, .events = POLLIN},
                               {.fd = c->host->osc ? osc_fd(c->host->osc) : -1, .events = POLLIN},
                               {.fd = c->host->nsm ? nsm_fd(c->host->nsm) : -1, .events = POLLIN},
-                              {.fd = midi ? midi->source.fd : -1, .events = POLLIN}};
-    poll(ready, 4, midi && midi->source.fd < 0 ? MIDI_POLL_MS : LOOP_MS);
+                              {.fd = midi ? midi->source.fd : -1, .events = POLLIN},
+                              {.fd = c->host->panel ? panel_fd(c->host->panel) : -1, .events = POLLIN}};
+    poll(ready, 5, midi && midi->source.fd < 0 ? MIDI_POLL_MS : LOOP_MS);
 }
 
 static void tend_manager(struct control *c)
@@ -294,12 +299,16 @@ int control_run(const struct live_settings *settings, struct session *session, s
     sigset_t set = obeyed_signals();
     if (!realtime_lock_memory(why, sizeof why)) message_note("%s", why);
     command_target_open(&c.target, session, &settings->masks, settings->mask);
+    c.target.settings = settings;
     report_mask(&c, keys_open());
-    if (host->osc) c.remote = remote_open(host->osc, &c.target, stats, &c);
-    if (c.remote) report_port(&c);
-    if (host->osc && !c.remote) message_error("--osc: no memory; free some memory");
+    if (host->osc || host->panel) c.remote = remote_open(host->osc, &c.target, stats, &c);
+    if (c.remote && host->osc) report_port(&c);
+    if (c.remote && host->panel) c.link = panel_link_open(host->panel, c.remote, &c.target);
+    if (c.link) message_note("panel: %s", panel_url(host->panel));
+    if ((host->osc && !c.remote) || (host->panel && !c.link))
+        message_error("--osc or --panel: no memory; free some memory");
     struct live_scene *scene = session_scene(session);
-    if (c.remote && scene) {
+    if (c.remote && host->osc && scene) {
         c.scene_thread = scene_thread_start(host->osc, scene, why, sizeof why);
         if (!c.scene_thread) message_note("%s", why);
     }
@@ -309,6 +318,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
         double now = stopwatch_now();
         handle_signals(&c);
         for (int key; (key = keys_next());) handle_key(&c, key);
+        if (c.link) panel_link_tend(c.link, now);
         if (c.remote) remote_tend(c.remote, now);
         if (host->midi) midi_tend(host->midi, &c.target);
         session_tend(session);
@@ -326,7 +336,9 @@ int control_run(const struct live_settings *settings, struct session *session, s
     service_stop();
     finish(&c);
     scene_thread_end(c.scene_thread);
+    panel_link_close(c.link);
     remote_close(c.remote);
+    command_target_close(&c.target);
     keys_close();
     close(c.signals);
     return c.status;

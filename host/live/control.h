@@ -14,6 +14,7 @@
 struct midi;
 struct nsm;
 struct osc;
+struct panel;
 
 struct control_host { /* JACK, PipeWire or PortAudio; every function runs on the control thread                 */
     void *data;
@@ -28,6 +29,7 @@ struct control_host { /* JACK, PipeWire or PortAudio; every function runs on the
     void (*report_more)(void *data);                        /* prints more lines of the summary; NULL: none     */
     struct nsm *nsm;                                        /* the session manager; NULL: none                  */
     struct osc *osc;                                        /* from control_open; NULL: none                    */
+    struct panel *panel;                                    /* from control_open; NULL: none                    */
     struct part_file stats;                                 /* from control_open: the file of --stats; .fd = -1: none */
     struct midi *midi;                                      /* from midi_open; NULL: none                       */
 };
@@ -39,7 +41,7 @@ void control_hold_signals(void);
 /* Waits half a second, or until fd (-1: none) is readable. false: SIGINT or SIGTERM came. */
 bool control_wait(int fd);
 
-/* Opens the OSC port and the file of the statistics, if the settings ask for them. Call it before the audio starts, and
+/* Opens the OSC port, the panel and the file of the statistics, if the settings ask for them. Call it before the audio starts, and
  * control_close at the end, also after a failure. false: why has the reason. */
 bool control_open(const struct live_settings *settings, struct control_host *host, char *why, size_t cap);
 void control_close(struct control_host *host);

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const double MAX_DB = 60, MAX_STEPPED_DB = 40;
@@ -26,6 +27,18 @@ void command_target_open(struct command_target *t, struct session *session, cons
     *t = (struct command_target){.session = session, .masks = masks, .mask = index_of(masks, mask, 0)};
     watch_open(&t->watch, mask, session_rate(session));
     session_keep(session, masks->list, masks->n, t->mask);
+}
+
+static void free_list(struct option_names *list)
+{
+    for (int i = 0; i < list->n; i++) free(list->list[i]);
+    free(list->list);
+    *list = (struct option_names){0};
+}
+
+void command_target_close(struct command_target *t)
+{
+    free_list(&t->own);
 }
 
 /* Compares texts, not indices: the list may have a mask twice. */
@@ -91,6 +104,38 @@ static bool reload(struct command_target *t)
     return load(t, path);
 }
 
+/* Makes copies of the masks, and of one more (NULL: none), the list. false: no memory, and nothing has changed. */
+static bool set_list(struct command_target *t, const struct option_names *masks, const char *more)
+{
+    struct option_names list = {.list = calloc((size_t)masks->n + 1, sizeof *list.list)}, old = t->own;
+    bool good = list.list != NULL;
+    for (int n = masks->n + (more != NULL); good && list.n < n; list.n += good) {
+        const char *path = list.n < masks->n ? masks->list[list.n] : more;
+        good = (list.list[list.n] = strdup(path)) != NULL;
+    }
+    if (!good) {
+        free_list(&list);
+        return false;
+    }
+    t->own = list;
+    t->masks = &t->own;
+    if (t->mask >= list.n) t->mask = 0;
+    session_keep(t->session, list.list, list.n, t->mask); /* forgets the texts of the old list */
+    free_list(&old);
+    return true;
+}
+
+static bool add_mask(struct command_target *t, const char *path, char *why, size_t cap)
+{
+    path = mask_argument_path(path);
+    if (strlen(path) >= sizeof t->watch.path)
+        return message_write(why, cap, "the path has %zu bytes or more; use a shorter one", sizeof t->watch.path);
+    if (index_of(t->masks, path, -1) >= 0) return true;
+    if (t->masks->n >= COMMAND_MAX_MASKS)
+        return message_write(why, cap, "the list has %d masks already; start again with fewer", t->masks->n);
+    return set_list(t, t->masks, path) || message_write(why, cap, "no memory for the list; free some memory");
+}
+
 /* The index of a mask that a command names by path or number, or `otherwise` if it names none. -1: why has the reason. */
 static int find_named(const struct command_target *t, const char *path, int number, int otherwise, char *why,
                       size_t cap)
@@ -146,6 +191,29 @@ static bool turn(struct command_target *t, const struct command_gain *gain, doub
     return set_gain(t, gain, db, text, cap);
 }
 
+/* A preset that names what cannot change while it plays is applied, too, but refused in words. */
+static bool apply_preset(struct command_target *t, const char *name, char *text, size_t cap)
+{
+    struct live_settings *s = t->settings ? malloc(sizeof *s) : NULL;
+    char others[200];
+    if (!s) return message_write(text, cap, "this session plays no presets; start haloconv run %s", name);
+    if (!live_options_read_preset(t->settings, name, s, others, sizeof others, text, cap)) {
+        free(s);
+        return false;
+    }
+    const float gains[COMMAND_GAINS] = {s->session.gain, s->session.wet, s->session.dry};
+    for (int i = 0; i < COMMAND_GAINS; i++) session_set(t->session, command_gains[i].knob, gains[i]);
+    bool good = s->masks.n == 0;
+    if (!good && t->compares) end_comparison(t);
+    if (!good && set_list(t, &s->masks, NULL)) good = load_nth(t, 1, text, cap);
+    live_options_free(s);
+    free(s);
+    if (!good) return message_write(text, cap, "no memory for the list; free some memory");
+    message_write(text, cap, "preset %s", name);
+    return !*others || message_write(text, cap, "masks and gains are those of the preset; for %s start haloconv run %s",
+                                     others, name);
+}
+
 static bool set_bypass(struct command_target *t, bool on)
 {
     session_set(t->session, HC_BYPASS, on);
@@ -173,6 +241,10 @@ bool command_apply(struct command_target *t, const struct command *command, char
         return load_nth(t, command->number, text, cap);
     case COMMAND_MASK_STEP:
         return load_other(t, command->number, text, cap);
+    case COMMAND_MASK_ADD:
+        return add_mask(t, command->path, text, cap);
+    case COMMAND_PRESET:
+        return apply_preset(t, command->path, text, cap);
     case COMMAND_RELOAD:
         return reload(t);
     case COMMAND_GAIN:

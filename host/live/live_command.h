@@ -16,7 +16,7 @@ struct command_gain {
     const char *name;            /* "gain", "wet", "dry": in this order */
     int knob;                    /* enum hc_live_knob                    */
 };
-enum { COMMAND_GAINS = 3 };
+enum { COMMAND_GAINS = 3, COMMAND_MAX_MASKS = 1000 /* that COMMAND_MASK_ADD makes */ };
 extern const struct command_gain command_gains[COMMAND_GAINS];
 
 enum command_act {               /* fields that the act reads                                 */
@@ -24,6 +24,8 @@ enum command_act {               /* fields that the act reads                   
     COMMAND_MASK,                /* path, also the name of a mask that ships                  */
     COMMAND_MASK_NUMBER,         /* number: in the list of masks, from 1                      */
     COMMAND_MASK_STEP,           /* number: 1 next, -1 previous; the first follows the last   */
+    COMMAND_MASK_ADD,            /* path: joins the end of the list                           */
+    COMMAND_PRESET,              /* path: name of a preset: its list of masks, and its gains  */
     COMMAND_RELOAD,              /*                                                           */
     COMMAND_GAIN,                /* gain, db: at most 60; -INFINITY is off                    */
     COMMAND_GAIN_STEP,           /* gain, db: added to the gain                               */
@@ -48,7 +50,9 @@ struct command {
 
 struct command_target {          /* what commands change                                      */
     struct session *session;
+    const struct live_settings *settings; /* those of the session, for presets; NULL: none can be applied */
     const struct option_names *masks; /* the list of masks; may be empty                      */
+    struct option_names own;     /* that list after COMMAND_MASK_ADD and COMMAND_PRESET; owned */
     int mask;                    /* the mask that was last asked for: its index in `masks`    */
     struct watch watch;          /* watches the mask that was last asked for                  */
     uint64_t request;            /* number of the last request, for session_read_answer       */
@@ -60,6 +64,8 @@ struct command_target {          /* what commands change                        
 /* Opens a target for the session that plays `mask`. */
 void command_target_open(struct command_target *target, struct session *session, const struct option_names *masks,
                          const char *mask);
+
+void command_target_close(struct command_target *target);
 
 /* Returns the number of a mask in the list, from 1; 0: the list does not have the mask. */
 int command_mask_number(const struct command_target *target, const char *path);

@@ -4,6 +4,7 @@
 #include "host/message.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +33,8 @@ static bool read_wait(const struct option_use *use, void *to)
     return true;
 }
 
-/* Reads "PORT" or "HOST:PORT", and checks the range in the row: getaddrinfo reads 99999 as 34463. */
-static bool read_osc(const struct option_use *use, void *to)
+/* Reads "PORT" or "HOST:PORT", for OSC or a panel, and checks the range in the row: getaddrinfo reads 99999 as 34463. */
+static bool read_port(const struct option_use *use, void *to)
 {
     const char *colon = strrchr(use->text, ':');
     const struct option_use port = {use->command, use->row, colon ? colon + 1 : use->text, use->where};
@@ -153,7 +154,18 @@ const struct option_row live_options[] = {
      "/bypass 0|1, /ab to compare two masks, /source/N/aed, /listener/xyz, /ypr and others for a bank's sources, "
      "/subscribe for all changes, and /stats for the statistics as JSON. "
      "haloconv(1) has the answers. A message that fails is answered by /error with the reason",
-     read_osc, LIVE_OPTION_TO(osc), .max = 65535},
+     read_port, LIVE_OPTION_TO(osc), .max = 65535},
+    {"panel", 0, "[HOST:]PORT",
+     "Show a page in the browser with meters, spectra, masks, gains, sources and the log, at an address that is "
+     "printed, "
+     "from this machine only unless HOST is given (0.0.0.0: from anywhere, with the token in the printed address); "
+     "port "
+     "0 chooses a free one. haloconv(1) has the protocol, for panels of others",
+     read_port, LIVE_OPTION_TO(panel.where), .max = 65535},
+    {"panel-folder", 0, "DIR",
+     "Store the masks that the panel uploads in this folder [a new one in $XDG_RUNTIME_DIR or /tmp, removed at the "
+     "end]",
+     option_text, LIVE_OPTION_TO(panel.folder)},
     {"midi", 0, NULL,
      "Make a MIDI input, and apply its messages: port midi-in of jack, or a port of ALSA's sequencer with live. "
      "Program N selects mask N; controllers 20, 21 and 22 set wet, dry and gain; 80 bypasses; 81, 82 and 83 play the "
@@ -179,7 +191,7 @@ const struct option_row live_options[] = {
 
 static void set_defaults(const struct command_line *line, struct live_settings *s)
 {
-    *s = (struct live_settings){.latency_ms = -1, .session = {.wet = 1, .gain = 1, .preload = -1}};
+    *s = (struct live_settings){.line = line, .latency_ms = -1, .session = {.wet = 1, .gain = 1, .preload = -1}};
     hc_live_config_init(&s->session.live);
     s->session.live.limit_feedback = strcmp(line->command, "live") == 0;
 }
@@ -225,4 +237,58 @@ void live_options_free(struct live_settings *s)
 {
     preset_close(s->preset);
     s->preset = NULL;
+}
+
+/* ---- a preset while the session plays ---------------------------------------------------------- */
+
+static bool is_gain(const char *key)
+{
+    return strcmp(key, "gain") == 0 || strcmp(key, "wet") == 0 || strcmp(key, "dry") == 0;
+}
+
+/* Are the values of an option the same? Its reader says what is in the field. */
+static bool is_same(const struct option_row *row, const struct live_settings *a, const struct live_settings *b)
+{
+    const void *x = (const char *)a + row->to, *y = (const char *)b + row->to;
+    option_read *read = row->read;
+    if (read == option_flag) return *(const bool *)x == *(const bool *)y;
+    if (read == option_set || read == option_int || read == option_choice || read == read_wait)
+        return *(const int *)x == *(const int *)y;
+    if (read == option_number || read == option_grid || read == read_fade || read == read_standby)
+        return *(const double *)x == *(const double *)y;
+    if (read == read_position || read == read_distance_gain)
+        return memcmp(x, y, sizeof(struct live_scene_settings)) == 0;
+    const char *one = *(const char *const *)x, *other = *(const char *const *)y;
+    return one == other || (one && other && strcmp(one, other) == 0);
+}
+
+/* Lists the options of the preset that the running session has otherwise. */
+static void list_others(const struct live_settings *running, const struct live_settings *s, char *text, size_t cap)
+{
+    const char *key;
+    *text = 0;
+    for (int i = 0; (key = preset_key(s->preset, i)); i++) {
+        const struct option_row *row = option_find(running->line, key);
+        size_t n = strlen(text);
+        if (row && !is_gain(key) && !is_same(row, running, s))
+            snprintf(text + n, cap - n, "%s%s", n ? ", " : "", row->name);
+    }
+}
+
+bool live_options_read_preset(const struct live_settings *running, const char *name, struct live_settings *s,
+                              char *others, size_t others_cap, char *why, size_t cap)
+{
+    if (!*name || strchr(name, '/')) return message_write(why, cap, "preset needs the name of a preset");
+    struct preset *preset = preset_open(name, why, cap);
+    if (!preset) return false;
+    set_defaults(running->line, s);
+    s->preset = preset;
+    if (!preset_apply(preset, running->line, s)) {
+        live_options_free(s);
+        return message_write(why, cap, "preset %.100s has errors, or is for another command; see the log", name);
+    }
+    s->masks = preset_masks(preset);
+    s->session.scene = &s->scene;
+    list_others(running, s, others, others_cap);
+    return true;
 }

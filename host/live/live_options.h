@@ -3,6 +3,7 @@
 #define LIVE_OPTIONS_H
 
 #include "host/option.h"
+#include "host/panel/panel.h"
 #include "preset.h"
 #include "session.h"
 
@@ -15,12 +16,14 @@ struct midi_settings {
 };
 
 struct live_settings {
+    const struct command_line *line; /* of the command                                                            */
     struct session_settings session;
     struct option_names masks;      /* keys step through them; empty: a session manager has the mask              */
     const char *mask;               /* first mask to play; NULL: none was given                                   */
     const char *preset_name;        /* NULL: not asked for                                                        */
     struct preset *preset;          /* owner of texts of these settings; NULL: none                               */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
+    struct panel_settings panel;    /* where NULL: not asked for                                                  */
     struct midi_settings midi;
     struct live_scene_settings scene; /* session.scene points here                                                */
     bool watch, reconnect;
@@ -41,6 +44,12 @@ int live_options_parse(const struct command_line *line, int argc, char **argv, b
                        struct live_settings *settings);
 
 void live_options_free(struct live_settings *settings);
+
+/* Reads the preset of a name, without path, into settings for the command of the running session. `others` gets the names
+ * of options, except gains, whose values differ from the running ones. false: why has the reason; else call
+ * live_options_free. */
+bool live_options_read_preset(const struct live_settings *running, const char *name, struct live_settings *settings,
+                              char *others, size_t others_cap, char *why, size_t cap);
 
 extern const struct command_line jack_line, pipewire_line, portaudio_line;
 extern const struct option_row live_options[]; /* rows for struct live_settings */

@@ -89,12 +89,13 @@ static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_st
 bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b)
 {
     struct osc_peer one = *a, other = *b;
+    if (a->send || b->send) return osc_same_host(a, b) && a->client == b->client;
     return same_host(&one.address, &other.address) && *port_of(&one.address) == *port_of(&other.address);
 }
 
 bool osc_same_host(const struct osc_peer *a, const struct osc_peer *b)
 {
-    return same_host(&a->address, &b->address);
+    return a->send == b->send && a->panel == b->panel && (a->send || same_host(&a->address, &b->address));
 }
 
 static bool is_any_host(const struct sockaddr_storage *address)
@@ -410,15 +411,6 @@ void osc_send(struct osc *osc, const char *path, const char *types, ...)
     va_end(args);
 }
 
-void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...)
-{
-    va_list args;
-    if (osc->n_sent++ >= MAX_SENT) return;
-    va_start(args, types);
-    send_message(osc, to, path, types, &args);
-    va_end(args);
-}
-
 #else
 
 struct osc *osc_open(const char *where, char *why, size_t cap)
@@ -436,9 +428,9 @@ void osc_send(struct osc *osc, const char *path, const char *types, ...)
 {
     (void)osc, (void)path, (void)types;
 }
-void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...)
+static void send_message(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, va_list *args)
 {
-    (void)osc, (void)to, (void)path, (void)types;
+    (void)osc, (void)to, (void)path, (void)types, (void)args;
 }
 void osc_receive(struct osc *osc, osc_handler *handler, void *data)
 {
@@ -455,3 +447,14 @@ int osc_handle_first(struct osc *osc, osc_first_handler *handler, void *data)
     return 0;
 }
 #endif
+
+void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...)
+{
+    va_list args;
+    va_start(args, types);
+    if (to->send)
+        to->send(to, path, types, args);
+    else if (osc->n_sent++ < MAX_SENT)
+        send_message(osc, to, path, types, &args);
+    va_end(args);
+}

@@ -2,16 +2,24 @@
 #ifndef OSC_H
 #define OSC_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 struct osc;
+struct osc_peer;
+
+/* Sends a message as osc_send_to does, to a peer that UDP does not reach. */
+typedef void osc_sender(const struct osc_peer *to, const char *path, const char *types, va_list args);
 
 struct osc_peer {
     struct sockaddr_storage address;
     socklen_t size;
+    osc_sender *send;   /* NULL: a peer of UDP, with an address; else a client of a panel: */
+    void *panel;        /* the panel */
+    uint64_t client;    /* number of the client */
 };
 
 enum { OSC_MAX_TEXTS = 4, OSC_MAX_NUMBERS = 8 };
@@ -70,7 +78,8 @@ void osc_receive(struct osc *osc, osc_handler *handler, void *data);
 void osc_send(struct osc *osc, const char *path, const char *types, ...);
 
 /* Sends a message to a peer. Strangers cannot cause a flood: all handlers of one osc_receive together send at most 128
- * messages, and so do the calls between two osc_receive; further messages are dropped. */
+ * messages over UDP, and so do the calls between two osc_receive; further messages are dropped. osc may be NULL if the
+ * peer is a client of a panel. */
 void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, const char *types, ...);
 
 /* Stores the next peer whose port was closed when a message was sent to it. false: no such peer. Whenever osc_fd is
@@ -78,7 +87,7 @@ void osc_send_to(struct osc *osc, const struct osc_peer *to, const char *path, c
 bool osc_next_unreachable(struct osc *osc, struct osc_peer *peer);
 
 bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b);
-bool osc_same_host(const struct osc_peer *a, const struct osc_peer *b); /* ignores the ports    */
+bool osc_same_host(const struct osc_peer *a, const struct osc_peer *b); /* ignores ports, and clients of a panel */
 
 /* Is this the address of osc's own socket? Packets from this address are dropped: they are our own answers, or forged. */
 bool osc_is_own(const struct osc *osc, const struct osc_peer *peer);

@@ -306,6 +306,7 @@ static void start_over(struct portaudio_host *h)
              h->host->osc ? osc_port(h->host->osc) : 0);
     json_t *more = json_object();
     add_stats(h, more);
+    if (h->host->panel) json_object_set_new(more, "panel", panel_settings_json(h->host->panel));
     restart_run(h->argv, h->session, h->host->osc ? osc : NULL, more);
 }
 
@@ -317,6 +318,8 @@ static void apply_restart(struct portaudio_host *h, struct live_settings *settin
     session_state_settings(&h->restart.state, &settings->session);
     settings->mask = h->restart.state.mask;
     if (*h->restart.osc) settings->osc = h->restart.osc;
+    const json_t *panel = json_object_get(h->restart.more, "panel");
+    if (panel) panel_settings_read(panel, &settings->panel);
 }
 
 /* After a restart: continues the statistics. */

@@ -4,6 +4,7 @@
 #include "host/message.h"
 #include "host/text_in.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 enum { MAX_BYTES = 65536 }; /* max. bytes of a preset's file */
 enum { MAX_ERRORS = 20 };   /* max. errors that are printed */
+enum { MAX_NAMES = 200 };   /* max. presets of preset_names */
 
 static const char SYSTEM_FOLDER[] = "/etc/haloconv", BLANKS[] = " \t\r";
 
@@ -185,6 +187,70 @@ enum preset_kind preset_kind(const char *command)
     int kind = 0;
     while (kind < PRESET_KINDS && strcmp(command, names[kind]) != 0) kind++;
     return kind;
+}
+
+const char *preset_key(const struct preset *p, int i)
+{
+    return i >= 0 && i < p->n_lines ? p->lines[i].key : NULL;
+}
+
+const char PRESET_ENDING[] = ".conf";
+
+static bool is_of_command(const char *name, const char *command)
+{
+    char why[MESSAGE_CAP];
+    struct preset *preset = preset_open(name, why, sizeof why);
+    bool is_of = preset && strcmp(preset_command(preset), command) == 0;
+    preset_close(preset);
+    return is_of;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool has_name(const struct option_names *names, const char *name)
+{
+    for (int i = 0; i < names->n; i++)
+        if (strcmp(names->list[i], name) == 0) return true;
+    return false;
+}
+
+/* Adds the preset of a file, if it is one. */
+static void add_name(struct option_names *names, const char *file, const char *command)
+{
+    size_t n = strlen(file), ending = strlen(PRESET_ENDING);
+    if (*file == '.' || n <= ending || strcmp(file + n - ending, PRESET_ENDING) != 0) return;
+    char *name = strndup(file, n - ending);
+    char **more = name && !has_name(names, name) && is_of_command(name, command)
+                      ? realloc(names->list, (size_t)(names->n + 1) * sizeof *more)
+                      : NULL;
+    if (!more) {
+        free(name);
+        return;
+    }
+    names->list = more;
+    names->list[names->n++] = name;
+}
+
+struct option_names preset_names(const char *command)
+{
+    struct option_names names = {0};
+    for (int i = 0; preset_folder(i); i++) {
+        DIR *folder = opendir(preset_folder(i));
+        for (struct dirent *file; folder && (file = readdir(folder)) && names.n < MAX_NAMES;)
+            add_name(&names, file->d_name, command);
+        if (folder) closedir(folder);
+    }
+    if (names.n > 0) qsort(names.list, (size_t)names.n, sizeof *names.list, compare_names);
+    return names;
+}
+
+void preset_names_free(struct option_names *names)
+{
+    for (int i = 0; i < names->n; i++) free(names->list[i]);
+    free(names->list);
 }
 
 struct option_names preset_masks(const struct preset *p)

@@ -32,6 +32,16 @@ enum preset_kind preset_kind(const char *command); /* PRESET_KINDS: a wrong word
  * usage error was printed for each wrong line. */
 bool preset_apply(struct preset *preset, const struct command_line *line, void *settings);
 
+/* Returns the key of line i, from 0, in the order of the file; NULL: the file has no such line. */
+const char *preset_key(const struct preset *preset, int i);
+
+/* Returns the names of the presets of a command, each once, sorted: an array of n texts, for preset_names_free. */
+struct option_names preset_names(const char *command);
+void preset_names_free(struct option_names *names);
+
+/* The name of a file ends so. */
+extern const char PRESET_ENDING[];
+
 /* Returns the masks, which belong to the preset. */
 struct option_names preset_masks(const struct preset *preset);
 

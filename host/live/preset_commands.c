@@ -82,12 +82,10 @@ static const struct command_line presets_line = {
             "`haloconv jack`, `pipewire` or `live`; `haloconv run NAME` starts it.",
     .groups = {{NULL, no_options}}};
 
-static const char ENDING[] = ".conf";
-
 static int is_preset(const struct dirent *entry)
 {
-    size_t n = strlen(entry->d_name), ending = strlen(ENDING);
-    return entry->d_name[0] != '.' && n > ending && strcmp(entry->d_name + n - ending, ENDING) == 0;
+    size_t n = strlen(entry->d_name), ending = strlen(PRESET_ENDING);
+    return entry->d_name[0] != '.' && n > ending && strcmp(entry->d_name + n - ending, PRESET_ENDING) == 0;
 }
 
 /* Prints an error for each line that the command would refuse. */
@@ -105,7 +103,7 @@ static void print_preset(int folder, const char *file)
     bool is_hidden = folder > 0 && access(path, F_OK) == 0;
     snprintf(path, sizeof path, "%s/%s", preset_folder(folder), file);
     struct preset *preset = preset_open(path, why, sizeof why);
-    int stem = (int)strlen(file) - (int)strlen(ENDING), n = preset ? preset_masks(preset).n : 0;
+    int stem = (int)strlen(file) - (int)strlen(PRESET_ENDING), n = preset ? preset_masks(preset).n : 0;
     if (preset)
         snprintf(line, sizeof line, "  %-20.*s %s, %d mask%s%s%s", stem, file, preset_command(preset), n, message_s(n),
                  is_hidden ? "; hidden by the preset of this name above" : "", check(preset) ? "" : "; has errors");

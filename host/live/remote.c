@@ -1,6 +1,7 @@
 #include "remote.h"
 
 #include "host/message.h"
+#include "host/panel/panel.h"
 #include "scene_messages.h"
 
 #include <limits.h>
@@ -55,9 +56,10 @@ struct remote {
     double load_percent, in_db, out_db, late; /* remote_set_levels */
     struct state sent;                        /* the last state that subscribers got */
     double now, next_state;
-    struct subscriber subscribers[MAX_SUBSCRIBERS];
+    struct subscriber subscribers[MAX_SUBSCRIBERS + PANEL_MAX_CLIENTS];
     struct asker askers[MAX_ASKERS]; /* sorted by number */
     int n_subscribers, n_askers;
+    int n_of_panels; /* subscribers that are clients of a panel */
     struct error_budget budgets[MAX_BUDGETS];
     struct message_limit refusals;
 };
@@ -136,14 +138,16 @@ static struct subscriber *find_subscriber(struct remote *r, const struct osc_pee
 
 static void drop_subscriber(struct remote *r, struct subscriber *subscriber)
 {
-    if (subscriber) *subscriber = r->subscribers[--r->n_subscribers];
+    if (!subscriber) return;
+    r->n_of_panels -= subscriber->peer.send != NULL;
+    *subscriber = r->subscribers[--r->n_subscribers];
 }
 
 /* A message may name another port of the sender's address, for oscdump. false: it is not a port. */
 static bool read_subscriber(const struct osc_message *message, struct osc_peer *peer)
 {
     *peer = *message->from;
-    if (message->n_args == 0) return true;
+    if (message->n_args == 0 || peer->send) return true;
     if (!message->has_number || !(message->number >= 1 && message->number <= 65535)) return false;
     osc_set_port(peer, (int)message->number);
     return true;
@@ -162,14 +166,18 @@ static bool subscribe(struct remote *r, const struct osc_message *message, char 
         drop_subscriber(r, subscriber);
         return true;
     }
-    if (osc_is_own(r->osc, &peer))
+    if (!peer.send && osc_is_own(r->osc, &peer))
         return message_write(why, cap, "port %d belongs to this session; give the port of a receiver",
                              osc_port(r->osc));
-    if (!subscriber && r->n_subscribers == MAX_SUBSCRIBERS)
-        return message_write(why, cap, "there are %d subscribers already; end one, or wait a minute", MAX_SUBSCRIBERS);
-    if (!subscriber) subscriber = &r->subscribers[r->n_subscribers++];
-    *subscriber = (struct subscriber){.peer = peer, .end = r->now + SUBSCRIBED_S};
-    osc_send_to(r->osc, &peer, "/subscribe", "i", SUBSCRIBED_S);
+    int n = peer.send ? r->n_of_panels : r->n_subscribers - r->n_of_panels;
+    if (!subscriber && n == (peer.send ? PANEL_MAX_CLIENTS : MAX_SUBSCRIBERS))
+        return message_write(why, cap, "there are %d subscribers already; end one, or wait a minute", n);
+    if (!subscriber) {
+        subscriber = &r->subscribers[r->n_subscribers++];
+        r->n_of_panels += peer.send != NULL;
+    }
+    *subscriber = (struct subscriber){.peer = peer, .end = peer.send ? INFINITY : r->now + SUBSCRIBED_S};
+    if (!peer.send) osc_send_to(r->osc, &peer, "/subscribe", "i", SUBSCRIBED_S);
     read_state(r, &state);
     for (int i = 0; i < N_ITEMS; i++) send_item(r, &peer, &state, i);
     if (r->n_subscribers == 1) r->sent = state;
@@ -180,7 +188,7 @@ static void tend_subscribers(struct remote *r)
 {
     struct osc_peer gone;
     struct state state;
-    while (osc_next_unreachable(r->osc, &gone)) drop_subscriber(r, find_subscriber(r, &gone));
+    while (r->osc && osc_next_unreachable(r->osc, &gone)) drop_subscriber(r, find_subscriber(r, &gone));
     for (int i = r->n_subscribers - 1; i >= 0; i--) {
         if (r->now < r->subscribers[i].end) continue;
         osc_send_to(r->osc, &r->subscribers[i].peer, "/unsubscribe", "");
@@ -223,7 +231,10 @@ static void refuse(struct remote *r, const struct osc_peer *to, const char *path
 {
     char shown[PATH_SHOWN + 1];
     snprintf(shown, sizeof shown, "%s", path);
-    if (to) send_error(r, to, shown, why);
+    if (to && to->send) /* its messages are limited already */
+        osc_send_to(r->osc, to, "/error", "ss", shown, why);
+    else if (to)
+        send_error(r, to, shown, why);
     for (int i = 0; i < r->n_subscribers; i++)
         if (!to || !osc_same_peer(&r->subscribers[i].peer, to)) send_error(r, &r->subscribers[i].peer, shown, why);
 }
@@ -377,11 +388,21 @@ static bool read_command(const struct osc_message *message, struct command *comm
     } plain[] = {{"/next", {.act = COMMAND_MASK_STEP, .number = 1}},
                  {"/prev", {.act = COMMAND_MASK_STEP, .number = -1}},
                  {"/reload", {.act = COMMAND_RELOAD}}};
+    static const struct {
+        const char *path, *needs;
+        enum command_act act;
+    } texts[] = {{"/mask/add", "the path of a mask", COMMAND_MASK_ADD},
+                 {"/preset", "the name of a preset", COMMAND_PRESET}};
     const char *path = message->path;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (strcmp(path, plain[i].path) == 0) {
             *command = plain[i].command;
             return true;
+        }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(path, texts[i].path) == 0) {
+            *command = (struct command){.act = texts[i].act, .path = message->text};
+            return message->text || message_write(why, cap, "%s needs %s", path, texts[i].needs);
         }
     if (path[0] == '/' && read_gain(message, command)) return true;
     if (strcmp(path, "/ab") == 0) return read_comparison(message, command, why, cap);
@@ -428,14 +449,15 @@ void remote_handle(void *data, const struct osc_message *message)
     struct remote *r = data;
     char why[200];
     if (obey(r, message, why, sizeof why)) return;
-    if (message_limit_allows(&r->refusals)) message_note("OSC: %.*s: %s", PATH_SHOWN, message->path, why);
+    if (message_limit_allows(&r->refusals))
+        message_note("%s: %.*s: %s", message->from->send ? "panel" : "OSC", PATH_SHOWN, message->path, why);
     refuse(r, message->from, message->path, why);
 }
 
 void remote_tend(struct remote *r, double now)
 {
     r->now = now;
-    osc_receive(r->osc, remote_handle, r);
+    if (r->osc) osc_receive(r->osc, remote_handle, r);
     answer_askers(r);
     tend_subscribers(r);
     message_limit_tend(&r->refusals, false);

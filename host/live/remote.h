@@ -1,7 +1,7 @@
-/* remote - a live session by OSC: messages become commands and are answered, and subscribers get the state. haloconv(1)
- * lists the messages. Control thread.
+/* remote - a live session by OSC, over UDP and from the panels in browsers: messages become commands and are answered,
+ * and subscribers get the state. haloconv(1) lists the messages. Control thread.
  *
- * Bounds: 8 subscribers, each for a minute unless it subscribes again. They get a changed value at most 20 times a
+ * Bounds: 8 subscribers over UDP, each for a minute unless it subscribes again, and the clients of a panel. They get a changed value at most 20 times a
  * second, and load and peaks as often as remote_set_levels is called. A host gets at most 50 errors a second. Answers
  * of another session are not answered.
  */
@@ -19,7 +19,8 @@ struct remote;
 /* Returns the statistics, which the caller releases; NULL: no memory. */
 typedef json_t *remote_stats(void *data);
 
-/* Opens OSC for a target. osc is from osc_open; osc and target must outlive the remote. NULL: no memory. */
+/* Opens a remote for a target. osc is from osc_open, or NULL: only remote_handle is called; osc and target must outlive
+ * the remote. NULL: no memory. */
 struct remote *remote_open(struct osc *osc, struct command_target *target, remote_stats *stats, void *data);
 
 /* Closes the remote, and notifies subscribers that their subscription has ended. NULL is allowed. */

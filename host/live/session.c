@@ -133,7 +133,8 @@ static int nearest(int i, int current, int n)
 void session_keep(struct session *s, char *const *paths, int n, int current)
 {
     int max = s->preload >= 0 && s->preload < HC_LIVE_MAX_KEPT ? s->preload + 1 : HC_LIVE_MAX_KEPT;
-    if (n < 2 || s->preload == 0) return;
+    if (s->preload == 0) return;
+    if (n < 2) n = 0; /* the mask that plays is ready anyway */
     if (max > n) max = n;
     const char *before[HC_LIVE_MAX_KEPT];
     bool is_same = s->n_kept == max;
@@ -357,6 +358,12 @@ int session_rate(struct session *s)
     hc_live_info info = {.size = sizeof info};
     hc_live_get_info(s->live, &info);
     return info.rate;
+}
+
+void session_channels(const struct session *s, int *n_in, int *n_out)
+{
+    *n_in = s->n_in;
+    *n_out = s->n_out;
 }
 
 void session_set(struct session *s, enum hc_live_knob knob, float value)

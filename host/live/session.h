@@ -42,6 +42,7 @@ bool session_close(struct session *session);
 hc_live *session_live(struct session *session);
 struct live_scene *session_scene(struct session *session); /* NULL: there are no sources */
 int session_rate(struct session *session); /* Hz, of the newest engine */
+void session_channels(const struct session *session, int *n_in, int *n_out);
 
 /* session_set sets a knob (hc_live_set); session_get returns the value that was set last. Any thread */
 void session_set(struct session *session, enum hc_live_knob knob, float value);

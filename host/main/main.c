@@ -60,6 +60,9 @@ static const char built_with[] = ""
 #ifdef HC_WITH_LO
                                  " osc"
 #endif
+#ifdef HC_WITH_WEBSOCKETS
+                                 " websockets"
+#endif
 #ifdef HC_WITH_LV2
                                  " lv2"
 #endif

@@ -460,6 +460,13 @@ static int makes(hc_route route, int n)
     X(HC_OK, (hc_live_forget(core()), hc_live_forget(NULL), hc_live_process(core(), in, out, BLOCK)))                  \
     X(HC_OK, (hc_live_reset(core()), hc_live_reset(NULL), hc_live_process(live, in, out, BLOCK)))                      \
     X(0, (hc_live_take_peaks(core(), NULL, NULL), hc_live_take_peaks(NULL, NULL, NULL), 0))                            \
+    X(0, (hc_live_take_channel_peaks(core(), NULL, NULL), hc_live_take_channel_peaks(NULL, NULL, NULL), 0))            \
+    X(HC_OK, hc_live_get_signals(core(), out, out, 1))                                                                 \
+    X(HC_EINVAL, hc_live_get_signals(core(), out, out, 0))                                                             \
+    X(HC_EINVAL, hc_live_get_signals(core(), out, out, HC_LIVE_MAX_SIGNAL + 1))                                        \
+    X(HC_EINVAL, hc_live_get_signals(core(), NULL, out, 1))                                                            \
+    X(HC_EINVAL, hc_live_get_signals(core(), out, NULL, 1))                                                            \
+    X(HC_EINVAL, hc_live_get_signals(NULL, out, out, 1))                                                               \
     X(0, (hc_live_get_stats(core(), NULL), hc_live_get_times(live, NULL), hc_live_get_info(live, NULL), 0))            \
     X(HC_OK, reads_smaller_info())                                                                                     \
     X(0, (hc_live_get_stats(NULL, &(hc_live_stats){0}), hc_live_get_info(NULL, &(hc_live_info){0}), 0))                \

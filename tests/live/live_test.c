@@ -3,8 +3,9 @@
 #include "check.h"
 #include "dsp/live/feedback_limiter.h"
 #include "haloconv_live.h"
-#include "host/message.h"
 #include "host/live/session.h"
+#include "host/message.h"
+#include "trap.h"
 
 #include <limits.h>
 #include <math.h>
@@ -442,6 +443,62 @@ static void forgotten_input_is_not_heard(const char *backend)
     }
 }
 
+enum { SHOWN = 1000 };
+static struct shown {
+    float in[2][SHOWN], out[2][SHOWN];
+} shown;
+
+/* Plays n blocks of a ramp, whose second channel is negative and half as loud, from frame *at on. */
+static void play_ramp(hc_live *live, int n, int *at)
+{
+    float x[2][BLOCK], y[2][BLOCK];
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < BLOCK; k++) x[0][k] = 1e-6f * (float)++*at, x[1][k] = -0.5f * x[0][k];
+        if (!SANITIZED) trap_arm();
+        int error = hc_live_process(live, (const float *[]){x[0], x[1]}, (float *[]){y[0], y[1]}, BLOCK);
+        const char *caught = SANITIZED ? NULL : trap_disarm();
+        check(error == HC_OK && !caught, "block %d: %d, %s", i, error, caught ? caught : "");
+    }
+}
+
+static int show(hc_live *live)
+{
+    return hc_live_get_signals(live, (float *[]){shown.in[0], shown.in[1]}, (float *[]){shown.out[0], shown.out[1]},
+                               SHOWN);
+}
+
+static void a_host_is_shown_the_newest_frames_and_the_peaks_of_each_channel(const char *backend)
+{
+    static const int n_blocks[] = {700, 40, 700, 700}; /* the ring of outputs has 768 */
+    float in[2], out[2];
+    hc_live *live = open_live(NULL);
+    int at = 0;
+    load(live, mask_file("half.txt", "0.5\n"));
+    check(show(live) == HC_OK && shown.in[0][SHOWN - 1] == 0 && shown.out[0][0] == 0, "frames before the first block");
+    for (int i = 0; i < 4; i++) {
+        play_ramp(live, n_blocks[i], &at);
+        check(show(live) == HC_OK, "no signals");
+        for (int k = 0; k < SHOWN; k++) {
+            float want = 1e-6f * (float)(at - SHOWN + 1 + k);
+            check(shown.in[0][k] == want && shown.in[1][k] == -0.5f * want, "input %d is %g, want %g", k,
+                  (double)shown.in[0][k], (double)want);
+            check(fabsf(shown.out[0][k] - 0.5f * want) < 1e-7f && fabsf(shown.out[1][k] + 0.25f * want) < 1e-7f,
+                  "output %d is %g and %g, want %g", k, (double)shown.out[0][k], (double)shown.out[1][k],
+                  0.5 * (double)want);
+        }
+        hc_live_take_channel_peaks(live, in, out);
+        float peak = 1e-6f * (float)at;
+        check(in[0] == peak && in[1] == 0.5f * peak, "peaks of the input: %g, %g", (double)in[0], (double)in[1]);
+        check(fabsf(out[0] - 0.5f * peak) < 1e-7f && fabsf(out[1] - 0.25f * peak) < 1e-7f, "peaks of the output");
+        hc_live_take_channel_peaks(live, in, NULL);
+        check(in[0] == 0, "a peak was returned twice");
+    }
+    play_ramp(live, 1000, &at); /* nobody looks for more than a second: the outputs are not recorded any more */
+    float newest = 0.5e-6f * (float)at;
+    check(show(live) == HC_OK && shown.out[0][SHOWN - 1] < 0.95f * newest, "the output was recorded for nobody");
+    hc_live_close(live);
+}
+
 /* Counts how often the file is opened while a session begins. */
 static void the_first_mask_is_read_once(const char *backend)
 {
@@ -535,6 +592,7 @@ int main(void)
         TEST(the_slowest_rate_and_the_longest_fade_play, false),
         TEST(knobs_before_the_first_block_jump, false),
         TEST(forgotten_input_is_not_heard, false),
+        TEST(a_host_is_shown_the_newest_frames_and_the_peaks_of_each_channel, false),
         TEST(the_first_mask_is_read_once, false),
         TEST(a_path_may_be_long, false),
         TEST(a_new_rate_loads_the_mask_of_that_rate, false),

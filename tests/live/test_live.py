@@ -253,6 +253,7 @@ def wet(x, h, n_frames):
 # ---- OSC -------------------------------------------------------------------------------------------------------------
 needs_osc = pytest.mark.skipif("osc" not in FEATURES, reason="no liblo in the build")
 OSC = ["--osc", 0] if "osc" in FEATURES else []
+PANEL = ["--panel", "0.0.0.0:0"] if "websockets" in FEATURES else []
 
 
 def osc(path, *args):
@@ -914,8 +915,8 @@ def test_the_callback_neither_allocates_nor_locks_nor_calls_the_kernel(run, plan
 def test_it_builds_and_says_so_without_the_libraries(folder):
     """jack, pipewire, portaudio and osc without their libraries compile clean and answer what to install."""
     for name in ["live/jack", "live/jack_server", "live/pipewire", "live/pipewire_graph", "live/portaudio",
-                 "live/portaudio_device", "live/osc", "live/nsm", "live/alsa_midi", "live/async_resampler", "live/audio_device_choice",
-                 "measure/take_jack", "measure/take_portaudio"]:
+                 "live/portaudio_device", "live/osc", "live/nsm", "live/alsa_midi", "panel/panel", "live/async_resampler",
+                 "live/audio_device_choice", "measure/take_jack", "measure/take_portaudio"]:
         flags = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only".split()
         source = ROOT / f"host/{name}.c"
         folders = [f"-I{ROOT}", f"-I{ROOT}/dsp", f"-I{ROOT}/host"]
@@ -983,14 +984,14 @@ def level(server):
 @needs_portaudio
 @needs_osc
 def test_a_device_that_disappears(run):
-    """The program ends, or waits for the device (--reconnect) and goes on with its mask, gain, bypass, OSC port and
+    """The program ends, or waits for the device (--reconnect) and goes on with its mask, gain, bypass, OSC port, panel and
     statistics."""
     server = run.server(128)
     if not offered(server):
         pytest.skip("this PortAudio has no JACK host API")
     pathlib.Path("one.txt").write_text("1\n"), pathlib.Path("two.txt").write_text("1\n1\n")
     lost = live_on_jack(run, server, "one.txt", "--inputs", 2)
-    patient = live_on_jack(run, server, "one.txt", "two.txt", "--inputs", 2, "--reconnect", "--osc", 0)
+    patient = live_on_jack(run, server, "one.txt", "two.txt", "--inputs", 2, "--reconnect", "--osc", 0, *PANEL)
     patient.says("OSC on port")
     with control_of(patient) as control:
         control.send("/next"), control.send("/gain", -12.0), control.send("/bypass", True)
@@ -1002,6 +1003,8 @@ def test_a_device_that_disappears(run):
         server.start()
         patient.says("is back")
         patient.says("is back[^$]*blocks of 512 frames")
+        if PANEL:
+            patient.says(r"(panel: http://\S+/#[0-9a-f]{32}\n)[^$]*is back[^$]*\1")
         after = control.stats()
         assert after["mask"] == "two.txt" and after["swaps"] == 1, after
         for counter in ["seconds", "blocks", "frames", "engines"]:

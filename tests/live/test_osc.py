@@ -130,8 +130,8 @@ def test_every_message_is_answered_or_silent(controls):
                             (["/wet", 61], ["/error", "/wet", f"wet {needs}"]),
                             (["/dry", math.nan], ["/error", "/dry", f"dry {needs}"]),
                             (["/bypass", "on"], ["/error", "/bypass", "bypass needs 0 or 1"]),
-                            (["/mask", "x" * 5000],
-                             ["/error", "/mask", "the path has 4096 bytes or more; use a shorter one"])]:
+                            (["/mask/add", 1], ["/error", "/mask/add", "/mask/add needs the path of a mask"]),
+                            (["/preset", "../x"], ["/error", "/preset", "preset needs the name of a preset"])]:
         assert one.ask(*message) == answer, message
     for message in ["/no", "/load", "/late"]:
         assert one.ask(message, "x")[:2] == ["/error", message]
@@ -142,6 +142,12 @@ def test_every_message_is_answered_or_silent(controls):
     for question in ["/late", "/load", "/peaks"]:
         assert one.ask(question)[0] == question
     assert one.stats()["mask"] == "one.txt"
+
+
+def test_a_path_that_is_too_long_is_refused(controls):
+    why = "the path has 4096 bytes or more; use a shorter one"
+    for path in ["/mask", "/mask/add"]:
+        assert controls[0].ask(path, "x" * 5000) == ["/error", path, why]
 
 
 def test_a_subscriber_gets_the_state_and_its_changes(client, controls):

@@ -1,0 +1,344 @@
+/* panel_lws - the panel's server by libwebsockets. It reads and writes; all decisions are the panel's. */
+#include "host/panel/panel_server.h"
+
+#include <libwebsockets.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { TICK_US = 100000, TIMEOUT_S = 5, MAX_TEXTS = 16 /* sent in one turn of a client */, SEND_BYTES = 1 << 15 };
+_Static_assert((int)PANEL_PADDING >= (int)LWS_PRE, "libwebsockets writes its header before a text");
+
+struct server;
+
+struct connection {
+    struct connection *next, **before; /* in the server's list */
+    struct server *server;
+    struct lws *wsi;
+    struct panel_client *client;     /* NULL: not a WebSocket */
+    struct panel_exchange *exchange; /* NULL: no request */
+    bool has_body, is_head_sent, is_paused, is_dropped;
+    size_t n;                     /* bytes of `text` */
+    char text[PANEL_MAX_MESSAGE]; /* the message that is arriving */
+};
+
+struct server {
+    struct panel_handler handler;
+    struct lws_context *context;
+    struct connection *connections;
+    int n_connections;
+    lws_sorted_usec_list_t timer;
+};
+
+static void on_timer(lws_sorted_usec_list_t *timer)
+{
+    struct server *s = lws_container_of(timer, struct server, timer);
+    lws_sul_schedule(s->context, 0, &s->timer, on_timer, TICK_US);
+}
+
+/* ---- connections ------------------------------------------------------------------------------- */
+
+static void enlist(struct server *s, struct connection *c, struct lws *wsi)
+{
+    *c = (struct connection){.server = s, .wsi = wsi, .next = s->connections, .before = &s->connections};
+    if (c->next) c->next->before = &c->next;
+    s->connections = c;
+}
+
+static void delist(struct connection *c)
+{
+    if (!c->before) return;
+    *c->before = c->next;
+    if (c->next) c->next->before = c->before;
+    c->before = NULL;
+}
+
+/* Copies a header; one that is too long becomes a text that nothing equals. */
+static const char *header(struct lws *wsi, enum lws_token_indexes token, char *text, size_t cap)
+{
+    *text = 0;
+    if (lws_hdr_total_length(wsi, token) > 0 && lws_hdr_copy(wsi, text, (int)cap, token) < 0) snprintf(text, cap, "?");
+    return text;
+}
+
+static int refusal(struct server *s, struct lws *wsi)
+{
+    char host[300], origin[300];
+    header(wsi, WSI_TOKEN_HOST, host, sizeof host);
+    header(wsi, WSI_TOKEN_ORIGIN, origin, sizeof origin);
+    return s->handler.refuse(s->handler.panel, host, origin);
+}
+
+/* ---- WebSockets -------------------------------------------------------------------------------- */
+
+/* Returns 0: the WebSocket is accepted; else the status that was sent. */
+static int check_handshake(struct server *s, struct lws *wsi)
+{
+    char path[64];
+    int status = refusal(s, wsi);
+    if (!status && strcmp(lws_get_protocol(wsi)->name, "haloconv") != 0) status = 400;
+    if (!status && strcmp(header(wsi, WSI_TOKEN_GET_URI, path, sizeof path), "/ws") != 0) status = 404;
+    if (!status && s->handler.is_full(s->handler.panel)) status = 503;
+    if (status) lws_return_http_status(wsi, (unsigned)status, NULL);
+    return status;
+}
+
+static int receive(struct connection *c, const void *bytes, size_t n)
+{
+    struct panel_handler *h = &c->server->handler;
+    if (lws_frame_is_binary(c->wsi)) return -1;
+    if (n > sizeof c->text - c->n) {
+        lws_close_reason(c->wsi, LWS_CLOSE_STATUS_MESSAGE_TOO_LARGE, NULL, 0);
+        return -1;
+    }
+    memcpy(c->text + c->n, bytes, n);
+    c->n += n;
+    if (lws_remaining_packet_payload(c->wsi) > 0 || !lws_is_final_fragment(c->wsi)) return 0;
+    h->text(h->panel, c->client, c->text, c->n);
+    c->n = 0;
+    c->is_paused = !(h->needs(h->panel, c->client) & PANEL_READS);
+    if (c->is_paused) lws_rx_flow_control(c->wsi, 0);
+    return 0;
+}
+
+static int write_texts(struct connection *c)
+{
+    struct panel_handler *h = &c->server->handler;
+    if (c->is_dropped) {
+        lws_close_reason(c->wsi, LWS_CLOSE_STATUS_POLICY_VIOLATION, NULL, 0);
+        return -1;
+    }
+    for (int i = 0; i < MAX_TEXTS && !lws_send_pipe_choked(c->wsi); i++) {
+        struct panel_text *text = h->next(h->panel, c->client);
+        if (!text) return 0;
+        int n = lws_write(c->wsi, text->bytes + PANEL_PADDING, text->n, LWS_WRITE_TEXT);
+        free(text);
+        if (n < 0) return -1;
+    }
+    return 0;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static void query(struct lws *wsi, const char *name, char *value, size_t cap)
+{
+    char given[600], start[16];
+    snprintf(start, sizeof start, "%s=", name);
+    const char *found = lws_get_urlarg_by_name(wsi, start, given, sizeof given);
+    snprintf(value, cap, "%s", found ? found : "");
+}
+
+static int begin_exchange(struct server *s, struct connection *c, struct lws *wsi, const char *path)
+{
+    char host[300], origin[300], authorization[300], mask[32], kind[32], name[600], length[32];
+    enlist(s, c, wsi);
+    query(wsi, "mask", mask, sizeof mask);
+    query(wsi, "kind", kind, sizeof kind);
+    query(wsi, "name", name, sizeof name);
+    header(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH, length, sizeof length);
+    struct panel_request request = {.is_post = lws_hdr_total_length(wsi, WSI_TOKEN_POST_URI) > 0,
+                                    .path = path,
+                                    .host = header(wsi, WSI_TOKEN_HOST, host, sizeof host),
+                                    .origin = header(wsi, WSI_TOKEN_ORIGIN, origin, sizeof origin),
+                                    .authorization =
+                                        header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, authorization, sizeof authorization),
+                                    .mask = mask,
+                                    .kind = kind,
+                                    .name = name,
+                                    .bytes = *length ? strtoll(length, NULL, 10) : -1};
+    c->exchange = s->handler.request(s->handler.panel, &request);
+    if (!c->exchange) return -1;
+    c->has_body = request.is_post && request.bytes > 0;
+    lws_callback_on_writable(wsi);
+    return 0;
+}
+
+static int add(struct lws *wsi, const char *name, const char *value, unsigned char **at, unsigned char *end)
+{
+    return lws_add_http_header_by_name(wsi, (const unsigned char *)name, (const unsigned char *)value,
+                                       (int)strlen(value), at, end);
+}
+
+static int write_head(struct connection *c, const struct panel_answer *answer)
+{
+    unsigned char head[PANEL_PADDING + 2048], *start = head + PANEL_PADDING, *at = start, *end = head + sizeof head - 1;
+    if (lws_add_http_header_status(c->wsi, (unsigned)answer->status, &at, end) ||
+        add(c->wsi, "content-type:", answer->type, &at, end) ||
+        add(c->wsi, "content-security-policy:", answer->policy, &at, end) ||
+        add(c->wsi, "x-content-type-options:", "nosniff", &at, end) ||
+        add(c->wsi, "referrer-policy:", "no-referrer", &at, end) ||
+        add(c->wsi, "cross-origin-resource-policy:", "same-origin", &at, end) ||
+        add(c->wsi, "cache-control:", "no-store", &at, end) || add(c->wsi, "connection:", "close", &at, end) ||
+        lws_add_http_header_content_length(c->wsi, answer->n, &at, end) || lws_finalize_http_header(c->wsi, &at, end))
+        return -1;
+    return lws_write(c->wsi, start, (size_t)(at - start), LWS_WRITE_HTTP_HEADERS) < 0 ? -1 : 0;
+}
+
+/* The connection ends with the answer. */
+static int write_answer(struct connection *c)
+{
+    struct panel_handler *h = &c->server->handler;
+    struct panel_answer answer;
+    if (!c->exchange || !h->answer(h->panel, c->exchange, &answer)) return 0;
+    if (!c->is_head_sent) {
+        c->is_head_sent = true;
+        if (write_head(c, &answer) < 0) return -1;
+        lws_callback_on_writable(c->wsi);
+        return 0;
+    }
+    unsigned char *body = malloc(PANEL_PADDING + answer.n);
+    if (!body) return -1;
+    memcpy(body + PANEL_PADDING, answer.bytes, answer.n);
+    lws_write(c->wsi, body + PANEL_PADDING, answer.n, LWS_WRITE_HTTP_FINAL); /* keeps what the socket does not take */
+    free(body);
+    return -1;
+}
+
+static void end_exchange(struct connection *c)
+{
+    if (c->exchange) c->server->handler.end(c->server->handler.panel, c->exchange);
+    c->exchange = NULL;
+    delist(c);
+}
+
+/* ---- callbacks --------------------------------------------------------------------------------- */
+
+static int callback(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t n)
+{
+    struct server *s = lws_context_user(lws_get_context(wsi));
+    struct connection *c = user;
+    struct panel_handler *h = &s->handler;
+    switch (reason) {
+    case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
+        return s->n_connections >= PANEL_MAX_CONNECTIONS;
+    case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
+        s->n_connections++;
+        /* A client that takes nothing is noticed when this buffer is full. */
+        setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &(int){SEND_BYTES}, sizeof(int));
+        return 0;
+    case LWS_CALLBACK_WSI_DESTROY:
+        s->n_connections--;
+        return 0;
+    case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: /* not to HTTP 2 */
+        return strcmp(in, "websocket") == 0 ? 0 : -1;
+
+    case LWS_CALLBACK_FILTER_PROTOCOL_CONNECTION:
+        return check_handshake(s, wsi) ? -1 : 0;
+    case LWS_CALLBACK_ESTABLISHED:
+        enlist(s, c, wsi);
+        c->client = h->join(h->panel);
+        return c->client ? 0 : -1;
+    case LWS_CALLBACK_RECEIVE:
+        return receive(c, in, n);
+    case LWS_CALLBACK_SERVER_WRITEABLE:
+        return write_texts(c);
+    case LWS_CALLBACK_CLOSED:
+        if (c->client) h->leave(h->panel, c->client);
+        delist(c);
+        return 0;
+
+    case LWS_CALLBACK_HTTP:
+        return begin_exchange(s, c, wsi, in);
+    case LWS_CALLBACK_HTTP_BODY:
+        if (c->exchange) h->body(h->panel, c->exchange, in, n);
+        return 0;
+    case LWS_CALLBACK_HTTP_BODY_COMPLETION:
+        if (c->exchange) h->body_end(h->panel, c->exchange);
+        c->has_body = false;
+        lws_callback_on_writable(wsi);
+        return 0;
+    case LWS_CALLBACK_HTTP_WRITEABLE:
+        return c ? write_answer(c) : 0;
+    case LWS_CALLBACK_CLOSED_HTTP:
+        if (c && c->server) end_exchange(c);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+static const struct lws_protocols protocols[] = {
+    {.name = "http", .callback = callback, .per_session_data_size = sizeof(struct connection)},
+    {.name = "haloconv",
+     .callback = callback,
+     .per_session_data_size = sizeof(struct connection),
+     .rx_buffer_size = PANEL_MAX_MESSAGE},
+    {0}};
+
+/* ---- the server -------------------------------------------------------------------------------- */
+
+static void server_close(void *data)
+{
+    struct server *s = data;
+    if (s->context) lws_context_destroy(s->context);
+    free(s);
+}
+
+static void *server_open(const struct panel_handler *handler, const char *address, int *port, char *why, size_t cap)
+{
+    struct server *s = calloc(1, sizeof *s);
+    struct lws_context_creation_info info = {
+        .port = *port,
+        .iface = address,
+        .protocols = protocols,
+        .gid = (gid_t)-1,
+        .uid = (uid_t)-1,
+        .user = s,
+        .server_string = "haloconv",
+        .timeout_secs = TIMEOUT_S,
+        .keepalive_timeout = TIMEOUT_S,
+        .max_http_header_pool = PANEL_MAX_CONNECTIONS,
+        .fd_limit_per_thread = PANEL_MAX_CONNECTIONS + 20, /* of the server; the rest of the table is not needed */
+        .options = LWS_SERVER_OPTION_SKIP_SERVER_CANONICAL_NAME | LWS_SERVER_OPTION_FAIL_UPON_UNABLE_TO_BIND |
+                   (strchr(address, ':') ? 0 : LWS_SERVER_OPTION_DISABLE_IPV6)};
+    lws_set_log_level(0, NULL);
+    if (s) s->handler = *handler;
+    if (s) s->context = lws_create_context(&info);
+    if (!s || !s->context) {
+        snprintf(why, cap, "--panel: cannot listen on %s, port %d; choose another port, or an address of this machine",
+                 address, *port);
+        free(s);
+        return NULL;
+    }
+    *port = lws_get_vhost_listen_port(lws_get_vhost_by_name(s->context, "default"));
+    on_timer(&s->timer);
+    return s;
+}
+
+/* Asks the panel what each client needs. */
+static void tend(struct connection *c)
+{
+    struct panel_handler *h = &c->server->handler;
+    struct panel_answer answer;
+    unsigned needs = c->client ? h->needs(h->panel, c->client) : 0;
+    if (c->exchange && !c->has_body && h->answer(h->panel, c->exchange, &answer)) needs |= PANEL_WRITES;
+    if (needs & PANEL_DROPS && !c->is_dropped) {
+        c->is_dropped = true;
+        lws_set_timeout(c->wsi, PENDING_TIMEOUT_KILLED_BY_PARENT, 1); /* it may take nothing */
+    }
+    if (needs & (PANEL_WRITES | PANEL_DROPS)) lws_callback_on_writable(c->wsi);
+    if (needs & PANEL_READS && c->is_paused) {
+        c->is_paused = false;
+        lws_rx_flow_control(c->wsi, 1);
+    }
+}
+
+static void server_serve(void *data)
+{
+    struct server *s = data;
+    for (struct connection *c = s->connections, *next; c; c = next) {
+        next = c->next;
+        tend(c);
+    }
+    lws_service(s->context, 0);
+}
+
+static void server_wake(void *data)
+{
+    struct server *s = data;
+    lws_cancel_service(s->context);
+}
+
+extern const struct panel_server haloconv_panel_server;
+const struct panel_server haloconv_panel_server = {server_open, server_close, server_serve, server_wake};

@@ -1,0 +1,636 @@
+#include "panel.h"
+
+#include "host/json_print.h"
+#include "host/message.h"
+#include "host/own_library.h"
+#include "host/stopwatch.h"
+#include "panel_address.h"
+#include "panel_requests.h"
+#include "panel_server.h"
+#include "spectrum.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_QUEUED = 256 /* messages for the control thread */, LOG_LINES = 200 };
+enum { MAX_BYTES = 1 << 18, SHOW_BYTES = 1 << 15 }; /* of a client's queue: it is dropped; it is behind */
+static const double SILENT_S = 5; /* a client is dropped that takes nothing for so long, or sends no token */
+/* Messages a second, and the number that may come at once: of a client; of all; of those that load a mask. Further
+ * messages are read later. */
+static const double CLIENT_RATE = 100, CLIENT_BURST = 100, RATE = 1000, BURST = 400, LOAD_RATE = 10, LOAD_BURST = 20;
+static const double MAX_BUSY_S = 0.005, WINDOW_S = 0.1;    /* the thread's share of a core */
+static const double SPECTRUM_S = 0.1, SPECTRUM_PAUSE = 25; /* between two: so many times as long as the last one took */
+static const double GOODBYE_S = 0.2;
+
+struct bucket {     /* a limit */
+    double credit;  /* messages that may come */
+    double since_s; /* time of the last change */
+};
+
+struct panel_client {
+    struct panel_client *next;
+    uint64_t number;
+    bool has_token;
+    double joined_s;
+    struct queued *leave;             /* its last message, in advance: it must not lack memory */
+    struct panel_text *first, **last; /* texts to send; under lock, as all below */
+    size_t bytes;                     /* of these texts */
+    double taken_s;                   /* when it took a text, or had none */
+    struct bucket messages;
+    bool has_loaded; /* its last message loads a mask */
+};
+
+struct queued {
+    struct queued *next;
+    struct panel_message message;
+};
+
+struct panel {
+    struct panel_address address;
+    const struct panel_server *api;
+    void *server;
+    struct panel_requests *requests;
+    pthread_t thread;
+    atomic_bool end;
+    atomic_int n_clients; /* that have the token */
+
+    pthread_mutex_t lock;
+    struct panel_client *clients;
+    int n_joined;
+    uint64_t n_numbers;            /* clients since the start */
+    struct bucket messages, loads; /* of all clients */
+    struct queued *first, **last;  /* for panel_next */
+    int n_queued, fd;
+    struct panel_text *hello;          /* NULL: not known yet */
+    struct panel_text *log[LOG_LINES]; /* line i at i % LOG_LINES */
+    uint64_t n_lines;
+
+    pthread_mutex_t session_lock;
+    struct panel_session session; /* live NULL: none */
+    struct spectrum spectrum;
+    float *frames, **rows; /* [n_in + n_out][SPECTRUM_FRAMES] */
+    double next_spectrum_s;
+};
+
+/* ---- texts: under lock ------------------------------------------------------------------------- */
+
+static struct panel_text *make_text(const json_t *json)
+{
+    char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
+    size_t n = text ? strlen(text) : 0;
+    struct panel_text *made = text ? malloc(sizeof *made + PANEL_PADDING + n) : NULL;
+    if (made) {
+        *made = (struct panel_text){.n = n};
+        memcpy(made->bytes + PANEL_PADDING, text, n);
+    }
+    free(text);
+    return made;
+}
+
+/* Queues a copy. A client whose queue is full is dropped by `needs`. */
+static void queue_text(struct panel_client *c, const struct panel_text *text)
+{
+    size_t bytes = text ? sizeof *text + PANEL_PADDING + text->n : 0;
+    struct panel_text *copy = text && c->bytes <= MAX_BYTES ? malloc(bytes) : NULL;
+    if (!copy) return;
+    memcpy(copy, text, bytes);
+    copy->next = NULL;
+    if (!c->first) c->taken_s = stopwatch_now();
+    *c->last = copy;
+    c->last = &copy->next;
+    c->bytes += text->n;
+}
+
+static void send_json(struct panel *p, uint64_t client, const json_t *json, size_t max_bytes)
+{
+    struct panel_text *text = make_text(json);
+    pthread_mutex_lock(&p->lock);
+    for (struct panel_client *c = p->clients; c && text; c = c->next)
+        if (c->has_token && c->bytes <= max_bytes && (client == 0 || c->number == client)) queue_text(c, text);
+    pthread_mutex_unlock(&p->lock);
+    free(text);
+    p->api->wake(p->server);
+}
+
+void panel_send(struct panel *p, uint64_t client, const json_t *json)
+{
+    send_json(p, client, json, MAX_BYTES);
+}
+
+void panel_show(struct panel *p, const json_t *json)
+{
+    send_json(p, 0, json, SHOW_BYTES);
+}
+
+void panel_set_hello(struct panel *p, json_t *hello)
+{
+    struct panel_text *text = make_text(hello);
+    pthread_mutex_lock(&p->lock);
+    struct panel_text *old = p->hello;
+    bool is_new = text && (!old || old->n != text->n ||
+                           memcmp(old->bytes + PANEL_PADDING, text->bytes + PANEL_PADDING, text->n) != 0);
+    for (struct panel_client *c = p->clients; c && is_new; c = c->next)
+        if (c->has_token) queue_text(c, text);
+    if (is_new) p->hello = text;
+    pthread_mutex_unlock(&p->lock);
+    free(is_new ? old : text);
+    if (is_new) p->api->wake(p->server);
+}
+
+/* A listener of message.h: any thread, and the lock of messages is held. */
+static void add_line(void *data, bool is_error, const char *line)
+{
+    struct panel *p = data;
+    json_t *json = json_pack("[sso]", "/log", is_error ? "error" : "note", json_text(line));
+    struct panel_text *text = make_text(json);
+    json_decref(json);
+    if (!text) return;
+    pthread_mutex_lock(&p->lock);
+    struct panel_text **to = &p->log[p->n_lines++ % LOG_LINES];
+    free(*to);
+    *to = text;
+    for (struct panel_client *c = p->clients; c; c = c->next)
+        if (c->has_token) queue_text(c, text);
+    pthread_mutex_unlock(&p->lock);
+    p->api->wake(p->server);
+}
+
+/* ---- messages to the control thread ------------------------------------------------------------ */
+
+static void enqueue(struct panel *p, struct queued *q)
+{
+    q->next = NULL;
+    *p->last = q;
+    p->last = &q->next;
+    if (p->n_queued++ == 0) (void)!write(p->fd, &(uint64_t){1}, sizeof(uint64_t));
+}
+
+static struct queued *make_queued(uint64_t client, json_t *json)
+{
+    struct queued *q = json ? malloc(sizeof *q) : NULL;
+    if (q)
+        q->message = (struct panel_message){client, json};
+    else
+        json_decref(json);
+    return q;
+}
+
+/* An upload joins the list of masks. The worker's thread */
+static void add_mask(void *data, const char *path)
+{
+    struct panel *p = data;
+    struct queued *q = make_queued(0, json_pack("[so]", "/mask/add", json_string_nocheck(path)));
+    pthread_mutex_lock(&p->lock);
+    if (q) enqueue(p, q);
+    pthread_mutex_unlock(&p->lock);
+}
+
+bool panel_next(struct panel *p, struct panel_message *message)
+{
+    uint64_t count;
+    pthread_mutex_lock(&p->lock);
+    struct queued *q = p->first;
+    if (q && !(p->first = q->next)) p->last = &p->first;
+    if (q && --p->n_queued == 0) (void)!read(p->fd, &count, sizeof count);
+    pthread_mutex_unlock(&p->lock);
+    if (!q) return false;
+    *message = q->message;
+    free(q);
+    return true;
+}
+
+int panel_fd(const struct panel *p)
+{
+    return p->fd;
+}
+
+/* ---- limits: under lock ------------------------------------------------------------------------ */
+
+static void refill(struct bucket *b, double rate, double burst, double now)
+{
+    b->credit = fmin(burst, b->credit + rate * (now - b->since_s));
+    b->since_s = now;
+}
+
+static bool loads_mask(const char *path, size_t n_args)
+{
+    static const char *const paths[] = {"/next", "/prev", "/reload", "/ab", "/preset"};
+    bool loads = strcmp(path, "/mask") == 0 && n_args > 0;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths && !loads; i++) loads = strcmp(path, paths[i]) == 0;
+    return loads;
+}
+
+/* Counts a message; path NULL: it has none. */
+static void count_message(struct panel *p, struct panel_client *c, const char *path, size_t n_args)
+{
+    c->messages.credit--;
+    p->messages.credit--;
+    c->has_loaded = path && loads_mask(path, n_args);
+    if (c->has_loaded) p->loads.credit--;
+}
+
+/* May the client's next message be read? A client that sends little does not wait for those that send much. */
+static bool may_read(struct panel *p, struct panel_client *c, double now)
+{
+    refill(&p->messages, RATE, BURST, now);
+    refill(&p->loads, LOAD_RATE, LOAD_BURST, now);
+    refill(&c->messages, CLIENT_RATE, CLIENT_BURST, now);
+    bool is_frugal = c->messages.credit > CLIENT_BURST / 2;
+    return p->n_queued < MAX_QUEUED && c->messages.credit >= 0 && (is_frugal || p->messages.credit >= 0) &&
+           (!c->has_loaded || p->loads.credit >= 0);
+}
+
+int panel_n_clients(const struct panel *p)
+{
+    return atomic_load(&p->n_clients);
+}
+
+/* ---- clients: thread of the panel -------------------------------------------------------------- */
+
+static int on_refuse(struct panel *p, const char *host, const char *origin)
+{
+    return panel_address_allows(&p->address, host, origin) ? 0 : 403;
+}
+
+static bool on_is_full(struct panel *p)
+{
+    pthread_mutex_lock(&p->lock);
+    bool is_full = p->n_joined == PANEL_MAX_CLIENTS || p->n_queued >= MAX_QUEUED;
+    pthread_mutex_unlock(&p->lock);
+    return is_full;
+}
+
+/* Sends what a client needs first, and subscribes it. Under lock */
+static void welcome(struct panel *p, struct panel_client *c)
+{
+    c->has_token = true;
+    atomic_fetch_add(&p->n_clients, 1);
+    queue_text(c, p->hello);
+    for (uint64_t i = p->n_lines > LOG_LINES ? p->n_lines - LOG_LINES : 0; i < p->n_lines; i++)
+        queue_text(c, p->log[i % LOG_LINES]);
+    struct queued *q = make_queued(c->number, json_pack("[s]", "/subscribe"));
+    if (q) enqueue(p, q);
+}
+
+static struct panel_client *on_join(struct panel *p)
+{
+    struct panel_client *c = calloc(1, sizeof *c);
+    if (on_is_full(p) || !c) {
+        free(c);
+        return NULL;
+    }
+    c->last = &c->first;
+    c->joined_s = c->taken_s = stopwatch_now();
+    c->messages = (struct bucket){CLIENT_BURST, c->joined_s};
+    pthread_mutex_lock(&p->lock);
+    c->number = ++p->n_numbers;
+    c->leave = make_queued(c->number, json_pack("[s]", "/unsubscribe"));
+    c->next = p->clients;
+    p->clients = c;
+    p->n_joined++;
+    if (!*p->address.token) welcome(p, c);
+    pthread_mutex_unlock(&p->lock);
+    return c;
+}
+
+static void free_texts(struct panel_text *text)
+{
+    for (struct panel_text *next; text; text = next) {
+        next = text->next;
+        free(text);
+    }
+}
+
+static void on_leave(struct panel *p, struct panel_client *c)
+{
+    pthread_mutex_lock(&p->lock);
+    for (struct panel_client **at = &p->clients; *at; at = &(*at)->next)
+        if (*at == c) {
+            *at = c->next;
+            break;
+        }
+    p->n_joined--;
+    if (c->has_token) atomic_fetch_sub(&p->n_clients, 1);
+    if (c->leave) enqueue(p, c->leave);
+    pthread_mutex_unlock(&p->lock);
+    free_texts(c->first);
+    free(c);
+}
+
+/* Sends JSON to a client that may lack the token. Releases the JSON. */
+static void reply(struct panel *p, struct panel_client *c, json_t *json)
+{
+    struct panel_text *text = make_text(json);
+    json_decref(json);
+    pthread_mutex_lock(&p->lock);
+    queue_text(c, text);
+    pthread_mutex_unlock(&p->lock);
+    free(text);
+}
+
+static void refuse(struct panel *p, struct panel_client *c, const char *path, const char *why)
+{
+    reply(p, c, json_pack("[sos]", "/error", json_text(path), why));
+}
+
+/* The first message of a client: it must be the token. */
+static void read_token(struct panel *p, struct panel_client *c, const char *path, const json_t *json)
+{
+    const char *token = json_string_value(json_array_get(json, 1));
+    if (strcmp(path, "/token") != 0 || !token || !panel_address_is_token(&p->address, token)) {
+        refuse(p, c, "/token", "the first message must be the token of this session; open the URL that it printed");
+        c->joined_s = -INFINITY; /* it is dropped */
+        return;
+    }
+    pthread_mutex_lock(&p->lock);
+    welcome(p, c);
+    pthread_mutex_unlock(&p->lock);
+}
+
+json_t *panel_read_message(const char *text, size_t n)
+{
+    json_t *json = json_loadb(text, n, 0, NULL);
+    size_t size = json_array_size(json), i = 1;
+    while (i < size && !json_is_array(json_array_get(json, i)) && !json_is_object(json_array_get(json, i))) i++;
+    if (i >= size && json_is_string(json_array_get(json, 0))) return json;
+    json_decref(json);
+    return NULL;
+}
+
+static void on_text(struct panel *p, struct panel_client *c, const char *bytes, size_t n)
+{
+    json_t *json = panel_read_message(bytes, n);
+    const char *path = json_string_value(json_array_get(json, 0));
+    pthread_mutex_lock(&p->lock);
+    count_message(p, c, path, json ? json_array_size(json) - 1 : 0);
+    pthread_mutex_unlock(&p->lock);
+    if (!json) {
+        refuse(p, c, "", "a message is a JSON array of a path and its arguments, as [\"/gain\",-3]");
+    } else if (!c->has_token) {
+        read_token(p, c, path, json);
+    } else if (strcmp(path, "/ping") == 0) {
+        json_array_set_new(json, 0, json_string("/pong"));
+        reply(p, c, json_incref(json));
+    } else if (strcmp(path, "/token") != 0) {
+        struct queued *q = make_queued(c->number, json_incref(json));
+        pthread_mutex_lock(&p->lock);
+        if (q) enqueue(p, q);
+        pthread_mutex_unlock(&p->lock);
+    }
+    json_decref(json);
+}
+
+static struct panel_text *on_next(struct panel *p, struct panel_client *c)
+{
+    pthread_mutex_lock(&p->lock);
+    struct panel_text *text = c->first;
+    if (text) {
+        if (!(c->first = text->next)) c->last = &c->first;
+        c->bytes -= text->n;
+        c->taken_s = stopwatch_now();
+    }
+    pthread_mutex_unlock(&p->lock);
+    return text;
+}
+
+static unsigned on_needs(struct panel *p, struct panel_client *c)
+{
+    double now = stopwatch_now();
+    unsigned needs = 0;
+    pthread_mutex_lock(&p->lock);
+    if (c->first) needs |= PANEL_WRITES;
+    if (may_read(p, c, now)) needs |= PANEL_READS;
+    bool is_stuck = c->first && now > c->taken_s + SILENT_S, is_refused = !c->has_token && c->joined_s < 0 && !c->first;
+    bool is_late = !c->has_token && c->joined_s > 0 && now > c->joined_s + SILENT_S;
+    if (is_stuck || is_refused || is_late || c->bytes > MAX_BYTES) needs |= PANEL_DROPS;
+    pthread_mutex_unlock(&p->lock);
+    return needs;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static struct panel_exchange *on_request(struct panel *p, const struct panel_request *request)
+{
+    return panel_requests_begin(p->requests, request);
+}
+
+static void on_body(struct panel *p, struct panel_exchange *exchange, const void *bytes, size_t n)
+{
+    panel_requests_body(p->requests, exchange, bytes, n);
+}
+
+static void on_body_end(struct panel *p, struct panel_exchange *exchange)
+{
+    panel_requests_body_end(p->requests, exchange);
+}
+
+static bool on_answer(struct panel *p, struct panel_exchange *exchange, struct panel_answer *answer)
+{
+    return panel_requests_answer(p->requests, exchange, answer);
+}
+
+static void on_end(struct panel *p, struct panel_exchange *exchange)
+{
+    panel_requests_end(p->requests, exchange);
+}
+
+/* ---- the thread -------------------------------------------------------------------------------- */
+
+static json_t *levels(const double *db)
+{
+    json_t *list = json_array();
+    for (int b = 0; b < SPECTRUM_BANDS; b++) json_array_append_new(list, json_real(round(10 * db[b]) / 10));
+    return list;
+}
+
+json_t *panel_bands(void)
+{
+    json_t *list = json_array();
+    for (int b = 0; b < SPECTRUM_BANDS; b++)
+        json_array_append_new(list, json_real(round(10 * spectrum_centre(b)) / 10));
+    return list;
+}
+
+static void show_spectrum(struct panel *p, double now)
+{
+    double in[SPECTRUM_BANDS], out[SPECTRUM_BANDS];
+    bool is_measured = false;
+    if (now < p->next_spectrum_s || panel_n_clients(p) == 0) return;
+    pthread_mutex_lock(&p->session_lock);
+    const struct panel_session *s = &p->session;
+    if (s->live && p->rows && hc_live_get_signals(s->live, p->rows, p->rows + s->n_in, SPECTRUM_FRAMES) == HC_OK) {
+        spectrum_measure(&p->spectrum, (const float *const *)p->rows, s->n_in, s->rate, in);
+        spectrum_measure(&p->spectrum, (const float *const *)(p->rows + s->n_in), s->n_out, s->rate, out);
+        is_measured = true;
+    }
+    pthread_mutex_unlock(&p->session_lock);
+    p->next_spectrum_s = now + fmax(SPECTRUM_S, SPECTRUM_PAUSE * (stopwatch_now() - now));
+    json_t *json = is_measured ? json_pack("[soo]", "/spectrum", levels(in), levels(out)) : NULL;
+    if (json) panel_show(p, json);
+    json_decref(json);
+}
+
+static double processor_s(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+static void *run_thread(void *data)
+{
+    struct panel *p = data;
+    pthread_setname_np(pthread_self(), "panel");
+    double since_s = stopwatch_now(), busy_s = processor_s(), end_s = INFINITY, now = since_s;
+    while (now < end_s) {
+        p->api->serve(p->server);
+        now = stopwatch_now();
+        show_spectrum(p, now);
+        if (atomic_load(&p->end) && end_s == INFINITY) end_s = now + GOODBYE_S;
+        if (now > since_s + WINDOW_S || processor_s() - busy_s > MAX_BUSY_S) {
+            double rest = since_s + WINDOW_S - now;
+            if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
+            since_s = stopwatch_now();
+            busy_s = processor_s();
+        }
+        pthread_mutex_lock(&p->lock);
+        if (end_s < INFINITY) {
+            bool is_sent = true;
+            for (struct panel_client *c = p->clients; c; c = c->next) is_sent = is_sent && !c->first;
+            if (is_sent) end_s = 0;
+        }
+        pthread_mutex_unlock(&p->lock);
+    }
+    return NULL;
+}
+
+/* ---- open and close ---------------------------------------------------------------------------- */
+
+static const struct panel_server *load_server(char *why, size_t cap)
+{
+#ifdef HC_WITH_WEBSOCKETS
+    void *library = own_library_open("haloconv_panel.so");
+    const struct panel_server *server = library ? dlsym(library, "haloconv_panel_server") : NULL;
+    const char *reason = server ? NULL : dlerror();
+    if (!server)
+        message_write(why, cap, "--panel: libwebsockets is missing (%s); install it",
+                      reason ? reason : "no haloconv_panel.so");
+    return server;
+#else
+    return (void)message_write(why, cap,
+                               "--panel: this build has no libwebsockets; install libwebsockets-dev and build again"),
+           NULL;
+#endif
+}
+
+static bool start(struct panel *p, const struct panel_settings *settings, char *why, size_t cap)
+{
+    struct panel_handler handler = {p,        on_refuse,  on_is_full, on_join,     on_leave,  on_text, on_next,
+                                    on_needs, on_request, on_body,    on_body_end, on_answer, on_end};
+    int port;
+    p->api = load_server(why, cap);
+    if (!p->api || !panel_address_read(&p->address, settings->where, why, cap)) return false;
+    if (*p->address.token && settings->token)
+        snprintf(p->address.token, sizeof p->address.token, "%s", settings->token);
+    p->requests = panel_requests_open(&p->address, settings, add_mask, p, why, cap);
+    if (!p->requests) return false;
+    port = p->address.port;
+    p->server = p->api->open(&handler, p->address.numeric, &port, why, cap);
+    if (!p->server) return false;
+    panel_address_finish(&p->address, port);
+    if (p->fd >= 0 && spectrum_open(&p->spectrum) && pthread_create(&p->thread, NULL, run_thread, p) == 0) return true;
+    return message_write(why, cap, "--panel: no memory or no thread for the panel; free some memory");
+}
+
+static void free_panel(struct panel *p)
+{
+    struct panel_message message;
+    if (p->server) p->api->close(p->server);
+    panel_requests_close(p->requests);
+    while (panel_next(p, &message)) json_decref(message.json);
+    spectrum_close(&p->spectrum);
+    for (int i = 0; i < LOG_LINES; i++) free(p->log[i]);
+    free(p->hello);
+    free(p->frames);
+    free(p->rows);
+    if (p->fd >= 0) close(p->fd);
+    free(p);
+}
+
+struct panel *panel_open(const struct panel_settings *settings, char *why, size_t cap)
+{
+    struct panel *p = calloc(1, sizeof *p);
+    if (!p) return (void)message_write(why, cap, "--panel: no memory; free some memory"), NULL;
+    p->last = &p->first;
+    p->messages = (struct bucket){BURST, stopwatch_now()};
+    p->loads = (struct bucket){LOAD_BURST, p->messages.since_s};
+    p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_mutex_init(&p->session_lock, NULL);
+    if (start(p, settings, why, cap)) {
+        message_listen(add_line, p);
+        return p;
+    }
+    free_panel(p);
+    return NULL;
+}
+
+void panel_close(struct panel *p)
+{
+    if (!p) return;
+    json_t *end = json_pack("[s]", "/unsubscribe");
+    message_listen(NULL, NULL);
+    panel_set_session(p, NULL);
+    panel_send(p, 0, end);
+    json_decref(end);
+    atomic_store(&p->end, true);
+    p->api->wake(p->server);
+    pthread_join(p->thread, NULL);
+    free_panel(p);
+}
+
+json_t *panel_settings_json(const struct panel *p)
+{
+    const struct panel_folder *folder = panel_requests_folder(p->requests);
+    char where[sizeof p->address.name + 16];
+    snprintf(where, sizeof where, "[%s]:%d", p->address.name, p->address.port);
+    return json_pack("{ss ss ss sb}", "where", where, "token", p->address.token, "folder", folder->path, "is_private",
+                     folder->is_private);
+}
+
+void panel_settings_read(const json_t *json, struct panel_settings *settings)
+{
+    settings->where = json_string_value(json_object_get(json, "where"));
+    settings->token = json_string_value(json_object_get(json, "token"));
+    settings->folder = json_string_value(json_object_get(json, "folder"));
+    settings->is_private = json_is_true(json_object_get(json, "is_private"));
+}
+
+const char *panel_url(const struct panel *p)
+{
+    return p->address.url;
+}
+
+void panel_set_session(struct panel *p, const struct panel_session *session)
+{
+    panel_requests_set_session(p->requests, session);
+    pthread_mutex_lock(&p->session_lock);
+    int before = p->session.n_in + p->session.n_out, n = session ? session->n_in + session->n_out : before;
+    p->session = session ? *session : (struct panel_session){.n_in = p->session.n_in, .n_out = p->session.n_out};
+    if (n != before || !p->rows) {
+        free(p->frames);
+        free(p->rows);
+        p->frames = malloc((size_t)n * SPECTRUM_FRAMES * sizeof *p->frames);
+        p->rows = p->frames ? malloc((size_t)n * sizeof *p->rows) : NULL;
+        for (int i = 0; i < n && p->rows; i++) p->rows[i] = p->frames + (size_t)i * SPECTRUM_FRAMES;
+    }
+    pthread_mutex_unlock(&p->session_lock);
+}

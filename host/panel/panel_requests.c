@@ -1,0 +1,449 @@
+#include "panel_requests.h"
+
+#include "host/json_print.h"
+#include "host/message.h"
+#include "host/plot/plot_masks.h"
+#include "host/stopwatch.h"
+#include "panel_pages.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_WORKING = 8 /* requests that wait for the worker */, CACHED = 16 /* plots */, NICE = 10 };
+/* Processor time of the worker: its share of a core, and what may be used at once. */
+static const double WORKER_SHARE = 0.04, WORKER_BURST_S = 10;
+
+struct panel_exchange {
+    struct panel_exchange *next; /* in the worker's queue */
+    bool is_ready, is_working;   /* is_working: the worker has it; under lock, as is_ready then */
+    bool is_abandoned;           /* the connection ended; the worker frees it */
+    bool is_upload;
+    int status;
+    const char *type;
+    char policy[400];
+    char *owned; /* NULL: bytes are static */
+    const void *bytes;
+    size_t n;
+    char *mask; /* plot: the path */
+    unsigned panels;
+    struct panel_upload upload;
+};
+
+struct plot {
+    char *mask;
+    unsigned panels;
+    struct stat status;
+    char *svg;
+    size_t n;
+    uint64_t used;
+};
+
+struct panel_requests {
+    const struct panel_address *address;
+    struct panel_folder folder;
+    panel_added *added;
+    void *data;
+    pthread_t worker;
+    bool has_worker;
+    struct plot plots[CACHED]; /* worker's */
+    uint64_t n_plots;
+
+    pthread_mutex_t lock;
+    pthread_cond_t is_queued;
+    bool end;
+    struct panel_exchange *first, **last;
+    int n_working;
+    double credit_s, credited_s; /* processor time that the worker may use; time of the last change */
+    char **masks;                /* [n_masks + 1]: what plays, then the list */
+    int n_masks, n_in, rate;
+};
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+static const char JSON[] = "application/json", SVG[] = "image/svg+xml";
+
+/* Makes {"key": text} the answer. Under lock, or before the worker has the exchange */
+static void answer_json(struct panel_exchange *x, int status, const char *key, const char *text)
+{
+    json_t *json = json_pack("{so}", key, json_text(text));
+    x->owned = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    x->status = status;
+    x->type = JSON;
+    x->bytes = x->owned;
+    x->n = x->owned ? strlen(x->owned) : 0;
+    x->is_ready = true;
+}
+
+static void fail(struct panel_exchange *x, int status, const char *why)
+{
+    answer_json(x, status, "error", why);
+}
+
+/* ---- the worker -------------------------------------------------------------------------------- */
+
+static bool read_file(const char *path, char **bytes, size_t *n)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool good = fd >= 0 && fstat(fd, &status) == 0 && (*bytes = malloc((size_t)status.st_size + 1)) != NULL;
+    *n = good ? (size_t)status.st_size : 0;
+    good = good && read(fd, *bytes, *n) == (ssize_t)*n;
+    if (fd >= 0) close(fd);
+    return good;
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Returns the plot of these panels, if the mask's file is as it was; else the one that was not used for the longest. */
+static struct plot *find_plot(struct panel_requests *r, const struct panel_exchange *x, const struct stat *status,
+                              bool *is_found)
+{
+    struct plot *oldest = r->plots;
+    for (struct plot *p = r->plots; p < r->plots + CACHED; p++) {
+        *is_found =
+            p->svg && p->panels == x->panels && strcmp(p->mask, x->mask) == 0 && is_same_file(&p->status, status);
+        if (*is_found) return p;
+        if (p->used < oldest->used) oldest = p;
+    }
+    return oldest;
+}
+
+static void forget(struct plot *p)
+{
+    free(p->mask);
+    free(p->svg);
+    *p = (struct plot){0};
+}
+
+/* Draws the plot, unless it is known. false: why has the reason. */
+static bool draw(struct panel_requests *r, const struct panel_exchange *x, int rate, struct plot **plot, char *why,
+                 size_t cap)
+{
+    struct stat status = {0};
+    char path[sizeof r->folder.path + 16];
+    bool is_found;
+    (void)!stat(x->mask, &status);
+    struct plot *p = *plot = find_plot(r, x, &status, &is_found);
+    p->used = ++r->n_plots;
+    if (is_found) return true;
+    snprintf(path, sizeof path, "%s/.plot.svg", r->folder.path);
+    struct plot_choice choice = PLOT_CHOICE_USUAL;
+    choice.path = path;
+    choice.settings.panels = x->panels;
+    forget(p);
+    bool good = plot_masks(&(char *){x->mask}, 1, rate, &choice, why, cap);
+    if (good && (!read_file(path, &p->svg, &p->n) || !(p->mask = strdup(x->mask))))
+        good = message_write(why, cap, "%s: the plot cannot be read; free some memory", x->mask);
+    unlink(path);
+    p->panels = x->panels;
+    p->status = status;
+    if (!good) forget(p);
+    return good;
+}
+
+static double processor_s(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+/* Draws a plot or checks an upload, without the lock; then stores the answer. */
+static void work(struct panel_requests *r, struct panel_exchange *x, int n_in, int rate)
+{
+    char why[MESSAGE_CAP] = "";
+    struct plot *plot = NULL;
+    double since_s = processor_s();
+    bool good = x->is_upload ? panel_upload_check(&r->folder, &x->upload, n_in, rate, why, sizeof why)
+                             : draw(r, x, rate, &plot, why, sizeof why);
+    pthread_mutex_lock(&r->lock);
+    r->credit_s -= processor_s() - since_s;
+    if (!good) {
+        fail(x, 422, why);
+    } else if (x->is_upload) {
+        answer_json(x, 200, "mask", x->upload.path);
+    } else if ((x->owned = malloc(plot->n))) {
+        memcpy(x->owned, plot->svg, plot->n);
+        snprintf(x->policy, sizeof x->policy, "default-src 'none'; style-src 'unsafe-inline'");
+        x->status = 200;
+        x->type = SVG;
+        x->bytes = x->owned;
+        x->n = plot->n;
+        x->is_ready = true;
+    } else {
+        fail(x, 503, "no memory for the plot; free some memory");
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (good && x->is_upload) r->added(r->data, x->upload.path);
+}
+
+static void free_exchange(struct panel_requests *r, struct panel_exchange *x)
+{
+    panel_upload_end(&r->folder, &x->upload);
+    free(x->owned);
+    free(x->mask);
+    free(x);
+}
+
+static void *run_worker(void *data)
+{
+    struct panel_requests *r = data;
+    pthread_setname_np(pthread_self(), "panel worker");
+    setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of this thread alone, on Linux */
+    pthread_mutex_lock(&r->lock);
+    while (!r->end) {
+        struct panel_exchange *x = r->first;
+        if (!x) {
+            pthread_cond_wait(&r->is_queued, &r->lock);
+            continue;
+        }
+        if (!(r->first = x->next)) r->last = &r->first;
+        int n_in = r->n_in, rate = r->rate;
+        pthread_mutex_unlock(&r->lock);
+        work(r, x, n_in, rate);
+        pthread_mutex_lock(&r->lock);
+        x->is_working = false;
+        r->n_working--;
+        if (x->is_abandoned) free_exchange(r, x);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+/* Gives an exchange to the worker, or refuses it. */
+static void enqueue(struct panel_requests *r, struct panel_exchange *x)
+{
+    double now = stopwatch_now();
+    pthread_mutex_lock(&r->lock);
+    r->credit_s = fmin(WORKER_BURST_S, r->credit_s + WORKER_SHARE * (now - r->credited_s));
+    r->credited_s = now;
+    if (r->n_working == MAX_WORKING || r->credit_s < 0) {
+        fail(x, 429, "too many plots and uploads; try again in a minute");
+    } else if (r->rate == 0) {
+        fail(x, 503, "nothing plays yet; try again in a second");
+    } else {
+        x->is_working = true;
+        x->next = NULL;
+        *r->last = x;
+        r->last = &x->next;
+        r->n_working++;
+        pthread_cond_signal(&r->is_queued);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static const char *type_of(const char *name)
+{
+    static const char *const types[][2] = {{".html", "text/html; charset=utf-8"},
+                                           {".css", "text/css; charset=utf-8"},
+                                           {".js", "text/javascript; charset=utf-8"},
+                                           {".svg", SVG}};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && i < sizeof types / sizeof *types; i++)
+        if (strcmp(dot, types[i][0]) == 0) return types[i][1];
+    return "application/octet-stream";
+}
+
+static void answer_page(struct panel_exchange *x, const char *path)
+{
+    const char *name = strcmp(path, "/") == 0 ? "index.html" : path + 1;
+    const struct panel_page *page = panel_pages;
+    while (page->name && strcmp(page->name, name) != 0) page++;
+    if (!page->name) {
+        fail(x, 404, "this page does not exist");
+        return;
+    }
+    x->status = 200;
+    x->type = type_of(name);
+    x->bytes = page->bytes;
+    x->n = page->n;
+    x->is_ready = true;
+}
+
+static bool has_token(const struct panel_requests *r, const struct panel_request *request)
+{
+    static const char bearer[] = "Bearer ";
+    const char *text = request->authorization;
+    if (!*r->address->token) return true;
+    return strncmp(text, bearer, sizeof bearer - 1) == 0 &&
+           panel_address_is_token(r->address, text + sizeof bearer - 1);
+}
+
+static void begin_plot(struct panel_requests *r, struct panel_exchange *x, const struct panel_request *request)
+{
+    static const char usual[] = "usual";
+    char *end;
+    long number = strtol(request->mask, &end, 10);
+    for (int i = 0; i < PLOT_PANELS; i++)
+        if (strcmp(request->kind, plot_panel_names[i]) == 0) x->panels = 1u << i;
+    pthread_mutex_lock(&r->lock);
+    if (!*end && number >= 0 && number <= r->n_masks) x->mask = strdup(r->masks[number]);
+    pthread_mutex_unlock(&r->lock);
+    if (*request->kind && strcmp(request->kind, usual) != 0 && !x->panels)
+        fail(x, 400, "this kind of plot does not exist; see --panels in haloconv(1)");
+    else if (!x->mask)
+        fail(x, 404, "the list has no mask of this number; 0 is the mask that plays");
+    else
+        enqueue(r, x);
+}
+
+static void begin_upload(struct panel_requests *r, struct panel_exchange *x, const struct panel_request *request)
+{
+    char why[MESSAGE_CAP];
+    x->is_upload = true;
+    pthread_mutex_lock(&r->lock); /* of the folder */
+    int status = panel_upload_begin(&r->folder, &x->upload, request->name, request->bytes, why, sizeof why);
+    pthread_mutex_unlock(&r->lock);
+    if (status) fail(x, status, why);
+}
+
+struct panel_exchange *panel_requests_begin(struct panel_requests *r, const struct panel_request *request)
+{
+    struct panel_exchange *x = calloc(1, sizeof *x);
+    if (!x) return NULL;
+    x->upload.fd = -1;
+    snprintf(x->policy, sizeof x->policy,
+             "default-src 'self'; connect-src 'self' ws://%.200s; img-src 'self' blob: data:; base-uri 'none'; "
+             "form-action 'none'; frame-ancestors 'none'",
+             request->host);
+    bool is_plot = strcmp(request->path, "/plot") == 0, is_upload = strcmp(request->path, "/upload") == 0;
+    if (!panel_address_allows(r->address, request->host, request->origin)) {
+        snprintf(x->policy, sizeof x->policy, "default-src 'none'");
+        fail(x, 403, "this name is not the panel's; open the URL that haloconv printed");
+    } else if ((is_plot || is_upload) && !has_token(r, request)) {
+        fail(x, 401, "the token of this session is missing");
+    } else if (request->is_post != is_upload) {
+        fail(x, 405, "this address has another method");
+    } else if (is_plot) {
+        begin_plot(r, x, request);
+    } else if (is_upload) {
+        begin_upload(r, x, request);
+    } else {
+        answer_page(x, request->path);
+    }
+    return x;
+}
+
+void panel_requests_body(struct panel_requests *r, struct panel_exchange *x, const void *bytes, size_t n)
+{
+    char why[MESSAGE_CAP];
+    if (x->is_ready) return;
+    int status = panel_upload_add(&r->folder, &x->upload, bytes, n, why, sizeof why);
+    if (status) fail(x, status, why);
+}
+
+void panel_requests_body_end(struct panel_requests *r, struct panel_exchange *x)
+{
+    if (x->is_ready) return;
+    if (!panel_upload_is_whole(&x->upload))
+        fail(x, 400, "the file is not complete");
+    else
+        enqueue(r, x);
+}
+
+bool panel_requests_answer(struct panel_requests *r, struct panel_exchange *x, struct panel_answer *answer)
+{
+    pthread_mutex_lock(&r->lock);
+    bool is_ready = x->is_ready && !x->is_working;
+    pthread_mutex_unlock(&r->lock);
+    if (is_ready) *answer = (struct panel_answer){x->status, x->type, x->policy, x->bytes, x->n};
+    return is_ready;
+}
+
+void panel_requests_end(struct panel_requests *r, struct panel_exchange *x)
+{
+    pthread_mutex_lock(&r->lock);
+    if (x->is_working)
+        x->is_abandoned = true;
+    else
+        free_exchange(r, x);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- open and close ---------------------------------------------------------------------------- */
+
+static void free_masks(struct panel_requests *r)
+{
+    for (int i = 0; r->masks && i <= r->n_masks; i++) free(r->masks[i]);
+    free(r->masks);
+    r->masks = NULL;
+    r->n_masks = -1;
+}
+
+void panel_requests_set_session(struct panel_requests *r, const struct panel_session *s)
+{
+    pthread_mutex_lock(&r->lock);
+    free_masks(r);
+    r->rate = s ? s->rate : 0;
+    r->n_in = s ? s->n_in : 0;
+    r->masks = s ? calloc((size_t)s->n_masks + 1, sizeof *r->masks) : NULL;
+    if (r->masks) {
+        r->n_masks = s->n_masks;
+        r->masks[0] = strdup(s->mask);
+        for (int i = 0; i < s->n_masks; i++) r->masks[i + 1] = strdup(s->masks[i]);
+    }
+    pthread_mutex_unlock(&r->lock);
+}
+
+const struct panel_folder *panel_requests_folder(const struct panel_requests *r)
+{
+    return &r->folder;
+}
+
+struct panel_requests *panel_requests_open(const struct panel_address *address, const struct panel_settings *settings,
+                                           panel_added *added, void *data, char *why, size_t cap)
+{
+    struct panel_requests *r = calloc(1, sizeof *r);
+    if (!r) return (void)message_write(why, cap, "--panel: no memory; free some memory"), NULL;
+    *r = (struct panel_requests){
+        .address = address, .added = added, .data = data, .credit_s = WORKER_BURST_S, .n_masks = -1};
+    r->last = &r->first;
+    r->credited_s = stopwatch_now();
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->is_queued, NULL);
+    if (panel_folder_open(&r->folder, settings->folder, settings->is_private, why, cap)) {
+        r->has_worker = pthread_create(&r->worker, NULL, run_worker, r) == 0;
+        if (r->has_worker) return r;
+        message_write(why, cap, "--panel: a thread cannot be started; raise the limit on processes (ulimit -u)");
+    }
+    panel_requests_close(r);
+    return NULL;
+}
+
+void panel_requests_close(struct panel_requests *r)
+{
+    if (!r) return;
+    pthread_mutex_lock(&r->lock);
+    r->end = true;
+    pthread_cond_signal(&r->is_queued);
+    pthread_mutex_unlock(&r->lock);
+    if (r->has_worker) pthread_join(r->worker, NULL);
+    for (struct panel_exchange *x = r->first, *next; x; x = next) { /* their connections have ended */
+        next = x->next;
+        free_exchange(r, x);
+    }
+    for (int i = 0; i < CACHED; i++) forget(&r->plots[i]);
+    free_masks(r);
+    panel_folder_close(&r->folder);
+    pthread_mutex_destroy(&r->lock);
+    pthread_cond_destroy(&r->is_queued);
+    free(r);
+}

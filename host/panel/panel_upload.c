@@ -1,0 +1,159 @@
+#include "panel_upload.h"
+
+#include "dsp/haloconv_masks.h"
+#include "host/message.h"
+#include "host/stopwatch.h"
+#include "host/utf8.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- the folder -------------------------------------------------------------------------------- */
+
+static bool make_private(struct panel_folder *f, char *why, size_t cap)
+{
+    const char *run = getenv("XDG_RUNTIME_DIR");
+    snprintf(f->path, sizeof f->path, "%s/haloconv-panel-XXXXXX", run && *run == '/' ? run : "/tmp");
+    f->is_private = mkdtemp(f->path) != NULL;
+    return f->is_private || message_write(why, cap, "--panel: %s: %s; give --panel-folder", f->path, strerror(errno));
+}
+
+bool panel_folder_open(struct panel_folder *f, const char *path, bool is_private, char *why, size_t cap)
+{
+    *f = (struct panel_folder){.fd = -1, .credit = PANEL_UPLOADS, .credit_s = stopwatch_now()};
+    if (!path && !make_private(f, why, cap)) return false;
+    if (path && !realpath(path, f->path))
+        return message_write(why, cap, "--panel-folder %s: %s; make this folder, or give another", path,
+                             strerror(errno));
+    if (path) f->is_private = is_private;
+    f->fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool may_write = f->fd >= 0 && faccessat(f->fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
+    return may_write || message_write(why, cap, "--panel-folder %s: %s; give a folder that you may write to",
+                                      path ? path : f->path, strerror(errno));
+}
+
+void panel_folder_close(struct panel_folder *f)
+{
+    DIR *files = f->is_private && f->fd >= 0 ? fdopendir(f->fd) : NULL;
+    for (struct dirent *file; files && (file = readdir(files));) unlinkat(f->fd, file->d_name, 0);
+    if (files)
+        closedir(files);
+    else if (f->fd >= 0)
+        close(f->fd);
+    if (f->is_private) rmdir(f->path);
+}
+
+/* ---- an upload --------------------------------------------------------------------------------- */
+
+/* Returns the extension of a sound file; NULL: another one. */
+static const char *sound_extension(const char *name)
+{
+    static const char *const known[] = {".wav", ".flac", ".aif", ".aiff", ".w64", ".caf", ".ogg", ".rf64"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot && dot > name && i < sizeof known / sizeof *known; i++)
+        if (strcasecmp(dot, known[i]) == 0) return known[i];
+    return NULL;
+}
+
+/* %r in a name would stand for a rate. */
+static bool is_name(const char *name)
+{
+    if (!*name || *name == '.' || strpbrk(name, "/\\%")) return false;
+    for (const char *at = name; *at;) {
+        size_t n = utf8_bytes((const unsigned char *)at);
+        unsigned char first = (unsigned char)*at, second = (unsigned char)at[n > 1];
+        if (n == 0 || first < ' ' || first == 127 || (first == 0xc2 && second < 0xa0)) return false;
+        at += n;
+    }
+    return true;
+}
+
+int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const char *name, int64_t bytes, char *why,
+                       size_t cap)
+{
+    const char *extension = sound_extension(name);
+    double now = stopwatch_now();
+    *u = (struct panel_upload){.fd = -1};
+    f->credit = fmin(PANEL_UPLOADS, f->credit + (now - f->credit_s) / PANEL_UPLOAD_S);
+    f->credit_s = now;
+    if (!is_name(name) || strlen(name) > 200)
+        return message_write(why, cap, "give a name without slash, %%, dot in front or control character"), 400;
+    if (!extension)
+        return message_write(why, cap, "%s: only sound files can be uploaded: wav, flac, aiff, w64, caf, ogg", name),
+               415;
+    if (bytes < 1) return message_write(why, cap, "%s: the file is empty, or its length is not given", name), 411;
+    if (bytes > PANEL_UPLOAD_BYTES)
+        return message_write(why, cap, "%s: has more than %d MiB; use a shorter mask", name, PANEL_UPLOAD_BYTES >> 20),
+               413;
+    if (f->bytes + bytes > PANEL_UPLOAD_ALL)
+        return message_write(why, cap, "%s: this session's uploads have %d MiB", name, PANEL_UPLOAD_ALL >> 20), 507;
+    if (f->credit < 1) return message_write(why, cap, "%s: too many uploads; try again in a minute", name), 429;
+    if (faccessat(f->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return message_write(why, cap, "%s: exists already; give the file another name", name), 409;
+    snprintf(u->part, sizeof u->part, ".%llu%s", (unsigned long long)++f->n, extension);
+    u->fd = openat(f->fd, u->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (u->fd < 0) {
+        u->part[0] = 0;
+        return message_write(why, cap, "%s: %s", name, strerror(errno)), 507;
+    }
+    snprintf(u->name, sizeof u->name, "%s", name);
+    u->expected = bytes;
+    f->credit--;
+    f->bytes += bytes;
+    return 0;
+}
+
+int panel_upload_add(struct panel_folder *f, struct panel_upload *u, const void *bytes, size_t n, char *why, size_t cap)
+{
+    (void)f;
+    if (u->fd < 0 || (int64_t)n > u->expected - u->received)
+        return message_write(why, cap, "the file has more bytes than were given"), 400;
+    for (const char *at = bytes; n > 0;) {
+        ssize_t written = write(u->fd, at, n);
+        if (written <= 0) return message_write(why, cap, "%s: %s", u->name, strerror(errno)), 507;
+        at += written;
+        n -= (size_t)written;
+        u->received += written;
+    }
+    return 0;
+}
+
+bool panel_upload_is_whole(const struct panel_upload *u)
+{
+    return u->fd >= 0 && u->received == u->expected;
+}
+
+bool panel_upload_check(struct panel_folder *f, struct panel_upload *u, int n_in, int rate, char *why, size_t cap)
+{
+    hc_responses mask = {0};
+    char path[sizeof u->path], reason[MESSAGE_CAP] = "";
+    snprintf(path, sizeof path, "%s/%s", f->path, u->part);
+    bool good = hc_responses_load(path, 0, rate, 0, &mask, reason, sizeof reason) == HC_OK &&
+                hc_responses_route(&mask, path, n_in, reason, sizeof reason) == HC_OK;
+    hc_responses_free(&mask);
+    const char *text = strncmp(reason, path, strlen(path)) == 0 ? reason + strlen(path) : reason;
+    if (!good) return message_write(why, cap, "%s%s", u->name, text);
+    if (renameat2(f->fd, u->part, f->fd, u->name, RENAME_NOREPLACE) != 0)
+        return message_write(why, cap, "%s: %s; give the file another name", u->name, strerror(errno));
+    u->part[0] = 0;
+    snprintf(u->path, sizeof u->path, "%s/%s", f->path, u->name);
+    return true;
+}
+
+void panel_upload_end(struct panel_folder *f, struct panel_upload *u)
+{
+    if (u->fd >= 0) close(u->fd);
+    if (u->part[0]) {
+        unlinkat(f->fd, u->part, 0);
+        f->bytes -= u->expected;
+    }
+    *u = (struct panel_upload){.fd = -1};
+}

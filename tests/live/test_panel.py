@@ -1,0 +1,331 @@
+"""`--panel`: the messages of OSC over a WebSocket, what a panel shows, and what it refuses, on a JACK server."""
+
+import contextlib
+import http.client
+import json
+import math
+import os
+import pathlib
+import re
+import socket
+import time
+
+import numpy as np
+import pytest
+from conftest import BUILD, SAN, noise, write
+from test_live import FEATURES, PATIENCE, alone, needs_jack, run, wait_for
+from test_osc import (test_a_mask_is_answered_when_it_is_loaded_or_refused,  # with the controls of this file
+                      test_every_message_is_answered_or_silent)
+from websocket_client import PanelControl, WebSocket, port_of
+
+assert alone and run  # fixtures
+assert test_a_mask_is_answered_when_it_is_loaded_or_refused and test_every_message_is_answered_or_silent
+pytestmark = [needs_jack, pytest.mark.skipif("websockets" not in FEATURES, reason="no libwebsockets in the build")]
+READY = r"panel: http://\S+"
+
+
+@pytest.fixture
+def server(run):
+    return run.server(128)
+
+
+@pytest.fixture
+def client(run, server):
+    for name in ["one", "two", "other"]:
+        pathlib.Path(f"{name}.txt").write_text("1\n")
+    return run.jack(server, "one.txt", "two.txt", "--panel", 0, ready=READY)
+
+
+@pytest.fixture
+def controls(client):
+    with PanelControl(client) as one, PanelControl(client) as other:
+        yield one, other
+
+
+def request(client, method, path, body=None, **headers):
+    """(status, body, headers)"""
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(client), timeout=PATIENCE)
+    connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+    answer = connection.getresponse()
+    return answer.status, answer.read(), answer.headers
+
+
+def test_a_panel_is_greeted_and_sees_every_change(client):
+    with WebSocket(port_of(client)) as one, PanelControl(client) as other:
+        hello = one.answer("/hello")[1]
+        assert (hello["rate"], hello["block"], hello["n_in"], hello["n_out"]) == (48000, 128, 2, 2)
+        assert hello["masks"] == ["one.txt", "two.txt"] and hello["can_upload"] and len(hello["bands"]) == 61
+        assert one.answer("/log")[1] == "note"
+        assert one.answer("/mask") == ["/mask", "one.txt", 1] and one.answer("/dry") == ["/dry", "off"]
+        other.send("/gain", -6), other.send("/mask/add", "other.txt")
+        seen = [one.answer("/gain", "/hello") for _ in range(2)]
+        assert ["/gain", -6] in seen and max(seen)[1]["masks"] == ["one.txt", "two.txt", "other.txt"], seen
+        assert other.ask("/mask", 3) == ["/mask", "other.txt", 3] == one.answer("/mask")
+        other.send("/no")
+        while "/no: " not in one.answer("/log")[2]:
+            pass
+        assert one.answer("/error")[1] == "/no"
+        one.send("/ping", "x")
+        assert one.answer("/pong") == ["/pong", "x"]
+        client.end()
+        one.answer("/unsubscribe")
+
+
+def test_meters_and_spectra_show_the_signals(run, server):
+    """A sine of 1 kHz at -6 dB on input 1 alone; the mask halves it."""
+    pathlib.Path("half.txt").write_text("0.5\n")
+    client = run.jack(server, "half.txt", "--panel", 0, ready=READY)
+    sine = np.zeros((24000, 2), np.float32)
+    sine[:, 0] = 0.5 * np.sin(2 * np.pi * 1000 * np.arange(len(sine)) / 48000)
+    with WebSocket(port_of(client)) as panel:
+        bands = np.array(panel.answer("/hello")[1]["bands"])
+        panel.answer("/spectrum")
+        result = server.stage(sine, 2, len(sine))
+        meters, spectra = [], []
+        while not spectra or max(spectra[-1][1]) > -100 or max(max(s[1]) for s in spectra) < -50:
+            (meters if (message := panel.answer("/meters", "/spectrum"))[0] == "/meters" else spectra).append(message)
+        result()
+    inputs, outputs = (np.max([m[side] for m in meters], axis=0) for side in (1, 2))
+    assert inputs == pytest.approx([-6, -150], abs=0.2) and outputs == pytest.approx([-12, -150], abs=0.2)
+    loudest = max(spectra, key=lambda s: max(s[1]))
+    for side, level in [(1, -9), (2, -15)]:  # the mean power of two channels
+        band = int(np.argmax(loudest[side]))
+        assert bands[band] == pytest.approx(1000, rel=0.06), bands[band]
+        # the Hann window spreads the sine over the neighbours
+        power = np.sum(10 ** (np.array(loudest[side][band - 1:band + 2]) / 10))
+        assert 10 * np.log10(power) == pytest.approx(level, abs=0.5), loudest
+        assert max(loudest[side][:band - 6]) < level - 40
+
+
+def test_a_preset_is_played_by_one_press(run, server):
+    for name, gain in [("one", 1), ("two", 0.5), ("three", 0.25)]:
+        pathlib.Path(f"{name}.txt").write_text(f"{gain}\n")
+    folder = pathlib.Path("config/haloconv").resolve()
+    folder.mkdir(parents=True)
+    for name, lines in [("night", "gain = -20\nmask = ../../two.txt\nmask = ../../three.txt\n"),
+                        ("other", "backend = cpu\nmask = ../../one.txt\n"), ("wrong", "gain = loud\n"),
+                        ("live", "command = live\nmask = ../../one.txt\n")]:
+        (folder / f"{name}.conf").write_text(lines)
+    client = run.jack(server, "one.txt", "--gain", -1, "--panel", 0, ready=READY, env={"XDG_CONFIG_HOME": str(folder.parent)})
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        hello = panel.answer("/hello")[1]
+        assert hello["presets"] == ["night", "other", "wrong"], hello
+        mask = [f"{folder}/../../{name}.txt" for name in ["two", "three", "one"]]
+        assert control.ask("/preset", "night") == ["/mask", mask[0], 1]
+        assert panel.answer("/hello")[1]["masks"] == mask[:2] and control.ask("/gain")[1] == pytest.approx(-20)
+        assert control.ask("/next") == ["/mask", mask[1], 2]
+        y = server.play(np.ones((2400, 2), np.float32), 2, 2400, silence=4800)
+        assert y[-1] == pytest.approx([0.025, 0.025], rel=1e-3)
+        assert control.ask("/preset", "other") == [
+            "/error", "/preset", "masks and gains are those of the preset; for backend start haloconv run other"]
+        assert control.ask("/wrong")[0] == "/error" and control.ask("/mask") == ["/mask", mask[2], 1]
+        assert control.ask("/gain") == ["/gain", 0.0]
+        for wrong in ["wrong", "none", "live"]:
+            assert control.ask("/preset", wrong)[:2] == ["/error", "/preset"]
+        assert control.ask("/mask") == ["/mask", mask[2], 1] and control.ask("/gain") == ["/gain", 0.0]
+
+
+def test_a_panel_sees_sources_move(run, server):
+    write("head.wav", np.full((8, 2), 0.25, np.float32))
+    client = run.jack(server, "head.wav", "--sources", 2, "--panel", 0, ready=READY)
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        assert panel.answer("/hello")[1]["sources"] == 2
+        control.send("/source/2/aed", 30, 10, 2), control.send("/source/1/gain", "off"), control.send("/source/2/mute", 1)
+        control.send("/listener/xyz", 1, 2, 3)
+        assert control.ask("/source/2/aed") == ["/source/2/aed", pytest.approx(30), pytest.approx(10), pytest.approx(2)]
+        wait_for("the scene", lambda: (scene := panel.answer("/scene"))[1][1][:3] == pytest.approx([30, 10, 2])
+                 and scene[1][0][3] == "off" and scene[1][1][4] == 1 and scene[3] == [1, 2, 3] and scene[2] == [0, 0, 0])
+
+
+# ---- strangers -------------------------------------------------------------------------------------------------------
+def test_pages_of_other_servers_are_refused(client):
+    """Origin names another server; or Host does, whose name leads here (DNS rebinding)."""
+    port = port_of(client)
+    for host, origin, status in [(None, None, 101), (f"localhost:{port}", f"http://localhost:{port}", 101),
+                                 (None, "http://evil.example", 403), (None, "null", 403),
+                                 (None, f"http://127.0.0.1:{port + 1}", 403), (None, f"https://127.0.0.1:{port}", 403),
+                                 (f"evil.example:{port}", f"http://evil.example:{port}", 403),
+                                 (f"evil.example:{port}", None, 403), ("127.0.0.1", None, 403),
+                                 (f"127.0.0.1.evil.example:{port}", None, 403), (f"localhost:{port}x", None, 403)]:
+        with WebSocket(port, host=host, origin=origin) as panel:
+            assert panel.status == status, (host, origin)
+        if status == 403:
+            headers = {"Host": host or f"127.0.0.1:{port}", **({"Origin": origin} if origin else {})}
+            for method, path, body in [("GET", "/", None), ("GET", "/plot?mask=1", None),
+                                       ("POST", "/upload?name=a.wav", b"x")]:
+                assert request(client, method, path, body, **headers)[0] == 403, (method, path, headers)
+    for path, protocol, status in [("/", "haloconv", 404), ("/ws", "chat", None), ("/ws", None, 400)]:
+        with WebSocket(port, path=path, protocol=protocol) as panel:
+            assert panel.status == status, (path, protocol)
+
+
+def test_the_page_runs_no_foreign_script(client):
+    status, _, headers = request(client, "GET", "/")
+    assert status == 200 and headers["Content-Type"].startswith("text/html")
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'self'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
+    assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Cache-Control"] == "no-store"
+    for path in ["/../panel.c", "/%2e%2e/panel.c", "/etc/passwd", "/index.html/", "/ws"]:
+        assert request(client, "GET", path)[0] == 404, path
+    assert request(client, "POST", "/", b"x")[0] == 405
+
+
+def test_a_taken_port_is_found_before_the_audio_starts(run, server):
+    pathlib.Path("one.txt").write_text("1\n")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0)), taken.listen()
+        client = run.jack(server, "one.txt", "--panel", taken.getsockname()[1], ready=None)
+        client.end(how=None, status=1)
+    assert re.search(r"^haloconv: --panel: cannot listen on 127.0.0.1, port \d+; choose another", client.said(), re.M)
+
+
+def test_other_machines_need_the_token(run, server):
+    pathlib.Path("one.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "--panel", "0.0.0.0:0", ready=READY)
+    port, token = port_of(client), re.search(r"panel: http://\S+/#([0-9a-f]{32})$", client.said(), re.M)[1]
+    for first in [["/gain", -60], ["/token", token[:-1]], ["/token", "0" * 32], ["/token"], ["/token", 1]]:
+        with WebSocket(port) as panel:
+            panel.send(*first)
+            assert panel.answer()[:2] == ["/error", "/token"], first
+            with pytest.raises(EOFError) as end:
+                panel.answer()
+            assert end.value.args == (1008,)
+    # Any number is ours, no name is. One client sends no token for 5 s, one takes nothing for so long.
+    with WebSocket(port, address="127.0.0.2") as panel, WebSocket(port) as silent, WebSocket(port, takes=4096) as slow:
+        slow.send("/token", token)
+        for _ in range(99):
+            slow.send("/stats")
+        panel.send("/token", token)
+        assert panel.answer()[0] == "/hello" and panel.answer("/gain") == ["/gain", 0.0]
+        with pytest.raises((EOFError, ConnectionError)):
+            silent.answer()
+
+        def is_dropped():
+            try:
+                slow.send("/ping", 1)
+            except ConnectionError:
+                return True
+        wait_for("the end of a slow client", is_dropped)
+        panel.send("/ping", 1), panel.answer("/pong")
+    with WebSocket(port, host=f"evil.example:{port}") as panel:
+        assert panel.status == 403
+    for headers, status in [({}, 401), ({"Authorization": f"Bearer {token[:-1]}"}, 401),
+                            ({"Authorization": f"Bearer {token}"}, 200)]:
+        assert request(client, "GET", "/plot?mask=1", **headers)[0] == status, headers
+        if status == 401:
+            assert request(client, "POST", "/upload?name=a.wav", b"x", **headers)[0] == status
+    assert request(client, "GET", "/")[0] == 200
+    client.end()
+
+
+def test_an_upload_becomes_a_mask(client, server):
+    write("hall.wav", np.full((100, 1), 0.25, np.float32))
+    sound = pathlib.Path("hall.wav").read_bytes()
+    os.remove("hall.wav")
+
+    def upload(name, body=sound, **headers):
+        status, answer, _ = request(client, "POST", "/upload?name=" + name, body, **headers)
+        return status, json.loads(answer)
+
+    with PanelControl(client) as panel:
+        status, answer = upload("hall.wav")
+        assert status == 200, answer
+        path = pathlib.Path(answer["mask"])
+        folder = path.parent
+        assert path.name == "hall.wav" and path.read_bytes() == sound and folder.stat().st_mode & 0o777 == 0o700
+        assert panel.answer("/hello")[1]["masks"] == ["one.txt", "two.txt", str(path)]
+        assert panel.ask("/mask", 3) == ["/mask", str(path), 3]
+        before = {p for p in pathlib.Path().resolve().rglob("*")}
+        for name, body, status in [("../up.wav", sound, 400), ("%2e%2e%2fup.wav", sound, 400), ("/etc/up.wav", sound, 400),
+                                   (".up.wav", sound, 400), ("a%7fb.wav", sound, 400),
+                                   ("a%25r.wav", sound, 400), ("", sound, 400), ("x" * 201 + ".wav", sound, 400),
+                                   ("up.conf", b"/convolver/new 1 1 64 64\n", 415), ("up.sofa", sound, 415),
+                                   ("up.txt", b"1\n", 415), ("hall.wav", sound, 409), ("none.wav", b"", 411),
+                                   ("noise.wav", os.urandom(1000), 422), ("cut.wav", sound[:30], 422)]:
+            assert upload(name, body)[0] == status, name
+        connection = http.client.HTTPConnection("127.0.0.1", port_of(client), timeout=PATIENCE)
+        connection.putrequest("POST", "/upload?name=big.wav")
+        connection.putheader("Content-Length", str((1 << 26) + 1))
+        connection.endheaders()
+        assert connection.getresponse().status == 413
+        with socket.create_connection(("127.0.0.1", port_of(client))) as cut:
+            cut.sendall(b"POST /upload?name=gone.wav HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: 9999\r\n\r\nRIFF"
+                        % port_of(client))
+        assert {p for p in pathlib.Path().resolve().rglob("*")} == before
+        wait_for("the parts of uploads", lambda: [p.name for p in folder.iterdir()] == ["hall.wav"])
+        statuses = [upload(f"n{i}.wav")[0] for i in range(12)]
+        assert 429 in statuses and 200 in statuses and set(statuses) == {200, 429}, statuses
+    client.end()
+    assert not folder.exists()
+
+
+def test_a_plot_is_drawn_once(client):
+    for path, status in [("/plot?mask=1&kind=magnitude", 200), ("/plot?mask=0&kind=step", 200), ("/plot?mask=3", 404),
+                         ("/plot?mask=-1", 404), ("/plot?mask=x", 404), ("/plot?kind=usual", 200), ("/plot?mask=1&kind=pie", 400)]:
+        got, body, headers = request(client, "GET", path)
+        assert got == status and (b"<svg" in body) == (status == 200), (path, got, body[:100])
+        assert status != 200 or headers["Content-Type"] == "image/svg+xml" and "default-src 'none'" in headers[
+            "Content-Security-Policy"]
+
+
+# ---- limits ----------------------------------------------------------------------------------------------------------
+def test_a_51st_client_waits_and_a_message_has_4_kib(client):
+    port = port_of(client)
+    with contextlib.ExitStack() as stack:
+        panels = [stack.enter_context(WebSocket(port)) for _ in range(50)]
+        assert [panel.status for panel in panels] == [101] * 50
+        with WebSocket(port) as more:
+            assert more.status == 503
+        panels[0].close()
+
+        def comes():
+            with WebSocket(port) as panel:
+                return panel.status == 101
+        wait_for("a free place", comes)
+    with WebSocket(port) as panel:
+        panel.send_text('["' + "x" * 5000 + '"]')
+        with pytest.raises(EOFError) as end:
+            panel.answer("/none")
+        assert end.value.args == (1009,)
+    with PanelControl(client) as panel:
+        for text in ["{}", "[]", "[1]", '["/gain",[1]]', '["/gain",{}]', '{"/gain":1}', "nonsense", '["/a\\u0000b"]',
+                     "[" * 2000, '["/gain",1e999]']:
+            panel.send_text(text)
+            assert panel.answer()[:2] == ["/error", ""], text
+
+
+def test_a_flood_takes_a_tenth_of_a_core_and_no_message_is_lost(run, server):
+    """Five floods of 20,000 messages, and connections; the callback makes no system call for them, and other clients are answered."""
+    pathlib.Path("one.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "--panel", 0, ready=READY,
+                      env={"LD_PRELOAD": str(BUILD / "tests/callback_trap.so")} if not SAN else {})
+    port, ticks = port_of(client), os.sysconf("SC_CLK_TCK")
+
+    def used():  # processor time of the control thread and those of the panel
+        tasks = pathlib.Path(f"/proc/{client.process.pid}/task").iterdir()
+        return sum(sum(map(int, (task / "stat").read_text().rsplit(")", 1)[1].split()[11:13])) / ticks
+                   for task in tasks if task.name == str(client.process.pid) or "panel" in (task / "comm").read_text())
+
+    with contextlib.ExitStack() as stack:
+        panels = [stack.enter_context(WebSocket(port)) for _ in range(6)]
+        for panel, message in zip(panels, [["/gain", -1], ["/no"], ["/reload"], ["/ping", 1], ["/stats"]]):
+            panel.socket.setblocking(False)
+            frame = WebSocket.frame(json.dumps(message).encode())
+            with contextlib.suppress(BlockingIOError):
+                for _ in range(1000):
+                    panel.socket.send(frame * 20)
+        before, start, delays = used(), time.monotonic(), []
+        while time.monotonic() < start + 1:
+            began = time.monotonic()
+            panels[5].send("/ping", 1), panels[5].answer("/pong")
+            delays.append(time.monotonic() - began)
+            with socket.create_connection(("127.0.0.1", port)) as stranger:
+                stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        share = (used() - before) / (time.monotonic() - start)
+        for i in range(120):  # more than may come in a second
+            panels[5].send("/ping", i)
+        assert [panels[5].answer("/pong")[1] for _ in range(120)] == list(range(120))
+    assert share < 0.1 and max(delays) < (2 if SAN else 0.5), (share, max(delays))
+    stats = client.end()
+    assert stats["late"] == 0 and "trap: the callback reached" not in client.said()

@@ -523,7 +523,9 @@ static bool choose(struct port_host *h, struct live_settings *s)
         return false;
     }
     s->name = s->sink ? s->sink : s->source;
-    if (s->sink && s->channels) s->session.n_inputs = pipewire_channels_read(s->channels, &channels);
+    int n = s->sink && s->channels ? pipewire_channels_read(s->channels, &channels) : 0;
+    if (n) s->session.n_inputs = n;
+    if (n && !s->session.live.n_sources && s->mask && hc_bank_is_file(s->mask)) s->session.live.n_sources = n;
     h->server = &pipewire_stream_server;
     return true;
 }

@@ -99,6 +99,19 @@ def test_a_crossover_plays_two_channels_to_eight(run, desktop):
     client.end()
 
 
+def test_the_channels_of_a_bank_are_sources(run, desktop):
+    """Each channel plays the entry at its place."""
+    h = [read(write(f"{name}.wav", response(300, seed=seed), 48000)) for seed, name in enumerate("ab", 1)]
+    pathlib.Path("bank.csv").write_text("file,azimuth,elevation\na.wav,30,0\nb.wav,-30,0\n")
+    client = device(run, desktop, "--sink", "bank", "--channels", "2", "bank.csv", "--place", "1:-30,0", "--place",
+                    "2:30,0")
+    plays_to(desktop, "bank", ["FL", "FR"], "phones")
+    x = noise(9000, 2, seed=7)
+    want = wet(x[:, [0, 0]], h[1], len(x)) + wet(x[:, [1, 1]], h[0], len(x))
+    desktop.null(x, want, "bank:playback_", "output.bank:capture_")
+    client.end()
+
+
 def test_programs_play_into_a_sink_and_the_sink_follows_the_default_device(run, desktop):
     """pw-cat plays, pw-record records the device's monitor. Then the user chooses another default device."""
     h, x = write("h.wav", response(2000), 48000), noise(24000, 2, seed=4)

@@ -53,7 +53,8 @@ static const hc_bank_data *bank_get(struct import *import, const struct node *no
     struct sound *sound = configuration_file(c, file);
     const char *path = sound ? sound_path(c, sound) : NULL;
     int rate = c->session_rate && !c->keep_rate ? c->session_rate : c->rate;
-    if (!path || (bank->path && strcmp(bank->path, path) == 0)) return path && bank->data.n_entries ? &bank->data : NULL;
+    if (!path) return NULL;
+    if (bank->path && strcmp(bank->path, path) == 0) return bank->data.n_entries ? &bank->data : NULL;
     hc_bank_data_free(&bank->data);
     *bank = (struct spatializer_bank){.path = path, .data.size = sizeof bank->data};
     hc_bank_options options = {.size = sizeof options, .mix = 1};

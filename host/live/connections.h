@@ -5,6 +5,7 @@
 #define CONNECTIONS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct port_side {        /* ports of one kind: inputs, outputs or the MIDI input                                */
     bool is_input, is_midi;
@@ -18,6 +19,7 @@ struct connection {       /* one of our ports, and its other end                
     const struct port_side *side;
     int port;
     char other[512];
+    uint32_t other_id;    /* of `asked`: the id of the port to which it led last; 0: none. PipeWire alone uses it */
 };
 
 struct connection_list {

@@ -45,11 +45,14 @@ static bool answers(const char *path)
 
 static bool has_pw_jack(void)
 {
-    char *list = strdup(getenv("PATH") ? getenv("PATH") : ""), *next = list, path[4096];
+    const char *list = getenv("PATH");
+    char path[4096];
     bool found = false;
-    for (const char *folder; !found && (folder = strsep(&next, ":"));)
-        found = snprintf(path, sizeof path, "%s/pw-jack", folder) < (int)sizeof path && access(path, X_OK) == 0;
-    free(list);
+    for (size_t length; list && !found; list = list[length] ? list + length + 1 : NULL) {
+        length = strcspn(list, ":");
+        found = snprintf(path, sizeof path, "%.*s/pw-jack", (int)length, list) < (int)sizeof path &&
+                access(path, X_OK) == 0;
+    }
     return found;
 }
 

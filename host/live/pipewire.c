@@ -165,8 +165,8 @@ static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state 
     pw_thread_loop_signal(c->graph->loop, false);
 }
 
-/* Sets the latency of port i of a side: the range of all ports on the other side that have a route to or from this port.
- * haloconv adds no latency. */
+/* Sets the latency of port i of a side: the range of all ports on the other side that have a route to or from this
+ * port. haloconv adds no latency. */
 static void set_latency(struct port_host *h, const struct port_side *side, int i, const unsigned char *reaches)
 {
     const struct port_side *others = side->is_input ? &h->out : &h->in;
@@ -208,6 +208,7 @@ static void on_parameter(void *data, void *port_data, uint32_t id, const struct 
 static void leave(struct port_host *h)
 {
     struct pipewire_client *c = h->client;
+    for (int i = 0; i < h->connections.asked.n; i++) h->connections.asked.list[i].other_id = 0; /* ids of this daemon */
     if (c->graph) pipewire_graph_lock(c->graph);
     if (c->filter) {
         spa_hook_remove(&c->hook);
@@ -216,7 +217,6 @@ static void leave(struct port_host *h)
     if (c->graph) pipewire_graph_unlock(c->graph);
     pipewire_graph_close(c->graph);
     free(c->unlinked);
-    free(c->linked);
     free(c);
 }
 
@@ -381,22 +381,14 @@ static void link_ports(struct port_host *h, const struct connection *connection,
                                                        connection->side->is_input ? ours : other);
 }
 
-/* Keeps the port to which a connection leads, if it was asked for: follow() compares. Without memory the link stays. */
-static void keep_linked(struct port_host *h, const struct connection *connection, uint32_t other)
+/* Keeps the port to which a connection leads, if it was asked for: follow() compares. */
+static void keep_other(struct port_host *h, const struct connection *connection, uint32_t other)
 {
-    struct pipewire_client *c = h->client;
-    const struct connection_list *asked = &h->connections.asked;
-    if (c->n_linked < asked->n) {
-        uint32_t *linked = realloc(c->linked, (size_t)asked->n * sizeof *linked);
-        if (!linked) return;
-        memset(linked + c->n_linked, 0, (size_t)(asked->n - c->n_linked) * sizeof *linked);
-        c->linked = linked;
-        c->n_linked = asked->n;
-    }
+    struct connection_list *asked = &h->connections.asked;
     for (int i = 0; i < asked->n; i++)
         if (asked->list[i].side == connection->side && asked->list[i].port == connection->port &&
             strcmp(asked->list[i].other, connection->other) == 0)
-            c->linked[i] = other;
+            asked->list[i].other_id = other;
 }
 
 static bool connect_ports(void *data, const struct connection *connection)
@@ -408,7 +400,7 @@ static bool connect_ports(void *data, const struct connection *connection)
         pipewire_graph_find_port(c->graph, connection->other, connection->side->is_input);
     if (other) {
         link_ports(h, connection, other->id, true);
-        keep_linked(h, connection, other->id);
+        keep_other(h, connection, other->id);
     }
     pipewire_graph_unlock(c->graph);
     return other != NULL;
@@ -480,13 +472,13 @@ static bool connect_midi(struct port_host *h)
 static void follow(struct port_host *h)
 {
     struct pipewire_client *c = h->client;
-    for (int i = 0; i < c->n_linked; i++) {
-        const struct connection *asked = &h->connections.asked.list[i];
+    for (int i = 0; i < h->connections.asked.n; i++) {
+        struct connection *asked = &h->connections.asked.list[i];
         const struct pipewire_object *other = pipewire_graph_find_port(c->graph, asked->other, asked->side->is_input);
-        if (!c->linked[i] || !other || other->id == c->linked[i]) continue;
-        link_ports(h, asked, c->linked[i], false);
+        if (!asked->other_id || !other || other->id == asked->other_id) continue;
+        link_ports(h, asked, asked->other_id, false);
         link_ports(h, asked, other->id, true);
-        c->linked[i] = other->id;
+        asked->other_id = other->id;
     }
 }
 
@@ -523,7 +515,9 @@ static bool choose(struct port_host *h, struct live_settings *s)
         return false;
     }
     s->name = s->sink ? s->sink : s->source;
-    if (s->sink && s->channels) s->session.n_inputs = pipewire_channels_read(s->channels, &channels);
+    int n = s->sink && s->channels ? pipewire_channels_read(s->channels, &channels) : 0;
+    if (n) s->session.n_inputs = n;
+    if (n && !s->session.live.n_sources && s->mask && hc_bank_is_file(s->mask)) s->session.live.n_sources = n;
     h->server = &pipewire_stream_server;
     return true;
 }

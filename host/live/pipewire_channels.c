@@ -23,8 +23,8 @@ static const char *name_of(const struct spa_type_info *type)
     return strrchr(type->name, ':') + 1;
 }
 
-/* Returns the position of a name of `length` bytes; SPA_AUDIO_CHANNEL_UNKNOWN: it is not a position. BL and BR are other
- * names of RL and RR. */
+/* Returns the position of a name of `length` bytes; SPA_AUDIO_CHANNEL_UNKNOWN: it is not a position. BL and BR are
+ * other names of RL and RR. */
 static uint32_t find_position(const char *name, size_t length)
 {
     char known[8];

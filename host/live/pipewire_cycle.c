@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* Counts an xrun if cycles are missing between the last one and this. The position jumps, too, with another quantum, and
- * when another node begins to drive the graph; then it does not agree with the time. */
+/* Counts an xrun if cycles are missing between the last one and this. The position jumps, too, with another quantum,
+ * and when another node begins to drive the graph; then it does not agree with the time. */
 static void check_position(struct pipewire_cycle *c, const struct spa_io_clock *clock, struct session *session)
 {
     const struct spa_io_clock *last = &c->clock;

@@ -14,6 +14,7 @@ struct pipewire_cycle {
 };
 
 /* Call it in each cycle, of n frames, before hc_live_process. [rt] */
-void pipewire_cycle_begin(struct pipewire_cycle *cycle, const struct spa_io_clock *clock, int n, struct port_host *host);
+void pipewire_cycle_begin(struct pipewire_cycle *cycle, const struct spa_io_clock *clock, int n,
+                          struct port_host *host);
 
 #endif

@@ -1,5 +1,5 @@
-/* pipewire_graph - a connection to a PipeWire daemon, and what the daemon reports of its graph: nodes, ports, links, the
- * default devices, rate and quantum.
+/* pipewire_graph - a connection to a PipeWire daemon, and what the daemon reports of its graph: nodes, ports, links,
+ * the default devices, rate and quantum.
  *
  * Threads: libpipewire calls back on the graph's loop thread. Every function but pipewire_graph_open,
  * pipewire_graph_close, pipewire_graph_lock and pipewire_graph_lose needs the lock, or runs on the loop thread.

@@ -56,12 +56,14 @@ static void find_inputs(const struct stream_client *c, const struct pw_buffer *i
 static void find_outputs(const struct stream_client *c, const struct pw_buffer *out, int *n)
 {
     struct port_side *side = &c->host->out;
-    for (int i = 0; i < side->n; i++) {
-        const struct spa_data *data = out && i < (int)out->buffer->n_datas ? &out->buffer->datas[i] : NULL;
-        side->buffer[i] = data && data->data ? data->data : c->rest;
-        if (data && data->data && (int)(data->maxsize / sizeof(float)) < *n) *n = (int)(data->maxsize / sizeof(float));
+    int n_datas = out ? (int)out->buffer->n_datas : 0;
+    for (int i = 0; i < side->n; i++) side->buffer[i] = c->rest;
+    for (int i = 0; i < side->n && i < n_datas; i++) {
+        const struct spa_data *data = &out->buffer->datas[i];
+        if (data->data) side->buffer[i] = data->data;
+        if (data->data && (int)(data->maxsize / sizeof(float)) < *n) *n = (int)(data->maxsize / sizeof(float));
     }
-    for (int i = 0; i < side->n && out && i < (int)out->buffer->n_datas; i++)
+    for (int i = 0; i < n_datas; i++)
         *out->buffer->datas[i].chunk =
             (struct spa_chunk){.size = (uint32_t)*n * sizeof(float), .stride = sizeof(float)};
 }

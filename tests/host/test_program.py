@@ -107,7 +107,7 @@ MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", 
                                                     "reverse", "stretch", "split", "decay", "normalise")]
 DESIGN_HELPS = ["design", "design crossover", "design correct", "design target", "design invert", "design minphase"]
 HELPS = {"bench": BENCH_HELPS, "design": DESIGN_HELPS, "mask": MASK_HELPS}
-COMMANDS = ["convolve", "jack", "live", "run", "presets", "batch", "design", "mask", "measure", "info", "check",
+COMMANDS = ["convolve", "jack", "pipewire", "live", "run", "presets", "batch", "design", "mask", "measure", "info", "check",
             "devices", "room", "masks", *BENCH_HELPS, *DESIGN_HELPS[1:], *MASK_HELPS]
 
 
@@ -152,19 +152,19 @@ def test_bash_completes_values():
 
 
 @pytest.mark.parametrize("command",
-                         ["convolve", "jack", "live", "batch", "design", "mask", "measure", "info", "check", "devices",
+                         ["convolve", "jack", "pipewire", "live", "batch", "design", "mask", "measure", "info", "check", "devices",
                           "bench"])
 def test_the_man_page_promises_no_other_options(command):
     """Each option that a command's section names is in the command's --help."""
     page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
     sections = {name.strip('"'): text for name, text in re.findall(r"^\.SH (.*)\n((?:(?!\.SH ).*\n)*)", page, re.M)}
-    text = sections[command.upper()] + (sections["JACK AND LIVE"] if command in ("jack", "live") else "")
+    text = sections[command.upper()] + (sections["JACK, PIPEWIRE AND LIVE"] if command in ("jack", "pipewire", "live") else "")
     known = set().union(*(options_of(c.split()) for c in HELPS.get(command, [command])))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text))
     assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
-@pytest.mark.parametrize("command", COMMANDS[:9] + ["room"] + BENCH_HELPS[1:] + DESIGN_HELPS + MASK_HELPS)
+@pytest.mark.parametrize("command", COMMANDS[:10] + ["room"] + BENCH_HELPS[1:] + DESIGN_HELPS + MASK_HELPS)
 def test_every_command_can_be_quiet(command):
     assert "-q, --quiet" in good(*command.split(), "-q", "--help").stdout
 

@@ -15,14 +15,16 @@ from test_live import PATIENCE, stop, wait_for
 STAGE = BUILD / "tests/pipewire_stage"
 TRIES = 10
 NULL_DB = -120
-TOOLS = ("pipewire", "wireplumber", "dbus-run-session", "pw-jack", "pw-link", "pw-cat", "pw-cli", "pw-metadata", "wpctl")
+TOOLS = ("pipewire", "wireplumber", "dbus-run-session", "pw-jack", "pw-link", "pw-cat", "pw-cli", "pw-metadata",
+         "wpctl")
 DAEMON = """
 context.properties = { core.daemon = true core.name = pipewire-0 support.dbus = false
     default.clock.rate = %d default.clock.allowed-rates = [ 44100 48000 96000 ]
     default.clock.quantum = 1024 default.clock.min-quantum = 16 default.clock.max-quantum = 8192 }
 context.spa-libs = { audio.convert.* = audioconvert/libspa-audioconvert support.* = support/libspa-support }
 context.modules = [
-    { name = libpipewire-module-rt args = { rtkit.enabled = false rtportal.enabled = false } flags = [ ifexists nofail ] }
+    { name = libpipewire-module-rt flags = [ ifexists nofail ]
+      args = { rtkit.enabled = false rtportal.enabled = false } }
     { name = libpipewire-module-protocol-native } { name = libpipewire-module-metadata }
     { name = libpipewire-module-spa-node-factory } { name = libpipewire-module-client-node }
     { name = libpipewire-module-client-device } { name = libpipewire-module-session-manager }
@@ -57,8 +59,8 @@ class Desktop:
                      "HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder / "config"),
                      "XDG_STATE_HOME": str(self.folder / "state")}
         objects = "\n".join(
-            f"{{ factory = adapter args = {{ factory.name = support.null-audio-sink node.name = {name} media.class = {kind} "
-            f"audio.position = [ {position} ] priority.session = {priority} priority.driver = {priority} }} }}"
+            f"{{ factory = adapter args = {{ factory.name = support.null-audio-sink node.name = {name} "
+            f"media.class = {kind} audio.position = [ {position} ] priority.session = {priority} priority.driver = {priority} }} }}"
             for name, (kind, position, priority) in DEVICES.items())
         (self.folder / "daemon.conf").write_text(DAEMON % (rate, objects))
         self.processes = []
@@ -94,18 +96,19 @@ class Desktop:
         return done.stdout
 
     def play(self, x, first, last, n_out, *options):
-        """Plays x [frames][channels] into ports, and records the same number of frames of other ports in the same cycles.
-        NaN where the recorder missed a cycle. Before x come 50 ms of silence, in which ramps end."""
+        """Plays x [frames][channels] into ports, and records as many frames of other ports in the same cycles. NaN
+        where the recorder missed a cycle. Before x come 50 ms of silence, in which ramps end."""
         x.astype(np.float32).tofile("stage.x")
         command = [STAGE, "stage.x", x.shape[1], first, last, n_out, "stage.y", len(x), "silence", 2400, *options]
         self.tool("pw-metadata", "-n", "settings", 0, "clock.force-quantum", 0)
-        done = subprocess.run(list(map(str, command)), env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, text=True, timeout=PATIENCE + len(x) / 10000, check=False)
+        done = subprocess.run(list(map(str, command)), env=self.env, stdin=subprocess.DEVNULL, check=False, text=True,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=PATIENCE + len(x) / 10000)
         assert done.returncode == 0, done.stderr
         return np.fromfile("stage.y", np.float32).reshape(-1, n_out).astype(np.float64)
 
     def null(self, x, want, first, last, *options):
-        """The output for x is `want` [frames][channels]. On a busy machine nodes miss cycles: it is played again then."""
+        """The output for x is `want` [frames][channels]. A busy machine makes nodes miss cycles: then x is played
+        again."""
         found = []
         while len(found) < TRIES and (not found or found[-1] > NULL_DB):
             y = self.play(x, first, last, want.shape[1], *options)

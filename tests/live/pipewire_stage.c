@@ -1,15 +1,17 @@
 /* pipewire_stage - plays a sound into nodes of PipeWire and records what comes out, to the frame.
  *
- *   pipewire_stage PLAY.f32 N_IN FIRST LAST N_OUT RECORD.f32 N_FRAMES [silence FRAMES] [latency FRAMES] [freewheel]
- *                  [resize FRAME QUANTUM]...
+ *   pipewire_stage PLAY.f32 N_IN FIRST LAST N_OUT RECORD.f32 N_FRAMES [silence FRAMES] [latency FRAMES]
+ *                  [freewheel] [resize FRAME QUANTUM]...
  *
- * PLAY and RECORD are raw float frames of N_IN and N_OUT channels. PLAY goes to the ports FIRST1, FIRST2, ..., and RECORD
- * comes from LAST1, LAST2, ... (as "hc:in-" and "hc:out-"). One node plays and another records, so that the graph has no
- * loop: a sound is recorded in the cycle in which it is played, and frame 0 of RECORD is the output for frame 0 of PLAY.
- * FRAMES of silence are played before. A cycle of the graph in which the recorder was not called leaves NaN. freewheel:
- * the nodes join the daemon's freewheeling driver, which waits for all nodes: no cycle is missing. resize: forces another
- * quantum once this frame is recorded. latency: the first
- * port that plays reports this latency. Prints `begun` when the first frame is recorded.
+ * PLAY and RECORD are raw float frames of N_IN and N_OUT channels. PLAY goes to the ports FIRST1, FIRST2, ..., and
+ * RECORD comes from LAST1, LAST2, ... (as "hc:in-" and "hc:out-"). One node plays and another records, so that the
+ * graph has no loop: a sound is recorded in the cycle in which it is played, and frame 0 of RECORD is the output for
+ * frame 0 of PLAY. Prints `begun` when the first frame is recorded. A cycle without the recorder leaves NaN.
+ *
+ *   silence     so many frames are played before
+ *   latency     the first port that plays reports this latency
+ *   freewheel   the nodes join the daemon's freewheeling driver, which waits for all nodes a quantum's time
+ *   resize      forces another quantum once this frame is recorded
  */
 #include "host/live/pipewire_graph.h"
 

@@ -19,7 +19,8 @@ if "pipewire" not in FEATURES or "jack" not in FEATURES or missing():
     pytest.skip(f"no PipeWire or JACK in the build, or no {' '.join(missing())}; make setup-test installs it",
                 allow_module_level=True)
 TRAP = BUILD / "tests/callback_trap.so"
-HESUVI = {"FL": (0, 1), "FR": (8, 7), "FC": (6, 13), "LFE": (6, 13), "RL": (4, 5), "RR": (12, 11), "SL": (2, 3), "SR": (10, 9)}
+HESUVI = {"FL": (0, 1), "FR": (8, 7), "FC": (6, 13), "LFE": (6, 13), "RL": (4, 5), "RR": (12, 11), "SL": (2, 3),
+          "SR": (10, 9)}
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,19 @@ def test_a_crossover_plays_two_channels_to_eight(run, desktop):
     plays_to(desktop, "xo", names, "eight")
     x = noise(9000, 2, seed=3)
     desktop.null(x, wet(x[:, [0, 1] * 4], read(h), len(x)), "xo:playback_", "output.xo:capture_")
+    client.end()
+
+
+def test_the_channels_of_a_bank_are_sources(run, desktop):
+    """Each channel plays the entry at its place."""
+    h = [read(write(f"{name}.wav", response(300, seed=seed), 48000)) for seed, name in enumerate("ab", 1)]
+    pathlib.Path("bank.csv").write_text("file,azimuth,elevation\na.wav,30,0\nb.wav,-30,0\n")
+    client = device(run, desktop, "--sink", "bank", "--channels", "2", "bank.csv", "--place", "1:-30,0", "--place",
+                    "2:30,0")
+    plays_to(desktop, "bank", ["FL", "FR"], "phones")
+    x = noise(9000, 2, seed=7)
+    want = wet(x[:, [0, 0]], h[1], len(x)) + wet(x[:, [1, 1]], h[0], len(x))
+    desktop.null(x, want, "bank:playback_", "output.bank:capture_")
     client.end()
 
 
@@ -175,8 +189,8 @@ def test_the_callback_of_a_sink_never_allocates_locks_or_calls_the_system(run, d
 # ---- microphones -----------------------------------------------------------------------------------------------------
 def test_a_source_records_from_the_microphone_that_is_named(run, desktop):
     h, x = write("h.wav", response(2000), 48000), noise(9000, 2, seed=5)
-    client = device(run, desktop, "--source", "clean", "--description", "Clean mic", "--channels", "FL,FR", h, "--input",
-                    "mic")
+    client = device(run, desktop, "--source", "clean", "--description", "Clean mic", "--channels", "FL,FR", h,
+                    "--input", "mic")
     wait_for("the link", lambda: ("mic:capture_FL", "input.clean:input_FL") in desktop.links())
     late = np.zeros((1024, 2))  # the null source drives the graph: its input comes out a cycle later
     desktop.null(x, np.concatenate([late, x])[:len(x)], "mic:playback_", "mic:capture_")
@@ -188,7 +202,8 @@ def test_a_source_records_from_the_microphone_that_is_named(run, desktop):
 def test_options_that_no_sink_can_have_are_refused(folder):
     write("h.wav", response(100))
     for options, says in {("--channels", "FL,XX"): "positions such as FL,FR,FC,LFE", ("--channels", "65"): "up to 64",
-                          ("--midi",): "--midi cannot be with --sink", ("--source", "b"): "--source cannot be with"}.items():
+                          ("--midi",): "--midi cannot be with --sink",
+                          ("--source", "b"): "--source cannot be with"}.items():
         refused("pipewire", "h.wav", "--sink", "a", *options, says=says, exit=2)
     refused("pipewire", "h.wav", "--channels", "2", says="--channels belongs to --sink or --source", exit=2)
 
@@ -196,7 +211,8 @@ def test_options_that_no_sink_can_have_are_refused(folder):
 # ---- JACK through PipeWire -------------------------------------------------------------------------------------------
 def test_jack_plays_through_pipewire(run, desktop):
     h, x = write("h.wav", response(2000), 48000), noise(9000, 2, seed=6)
-    client = run.client(HALOCONV, "jack", h, "--name", "hc", "--connect", program="pw-jack", env=desktop.env, ready="mask")
+    client = run.client(HALOCONV, "jack", h, "--name", "hc", "--connect", program="pw-jack", env=desktop.env,
+                        ready="mask")
     desktop.follows("hc:out-1", "phones:playback_FL")
     desktop.null(x, wet(x, read(h), len(x)), "hc:in-", "hc:out-")
     client.end()

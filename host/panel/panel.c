@@ -86,10 +86,10 @@ static struct panel_text *make_text(const json_t *json)
 {
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
     size_t n = text ? strlen(text) : 0;
-    struct panel_text *made = text ? malloc(sizeof *made + PANEL_PADDING + n) : NULL;
+    struct panel_text *made = text ? malloc(sizeof *made + PANEL_PADDING + n + 1) : NULL;
     if (made) {
         *made = (struct panel_text){.n = n};
-        memcpy(made->bytes + PANEL_PADDING, text, n);
+        memcpy(made->bytes + PANEL_PADDING, text, n + 1);
     }
     free(text);
     return made;

@@ -71,6 +71,15 @@ def test_a_panel_is_greeted_and_sees_every_change(client):
         one.answer("/unsubscribe")
 
 
+def test_a_list_of_masks_may_be_longer_than_a_clients_queue(run, server):
+    pathlib.Path("one.txt").write_text("1\n")
+    masks = ["one.txt", *(f"{i:0300}.txt" for i in range(1000))]
+    client = run.jack(server, *masks, "--preload", 0, "--panel", 0, ready=READY)
+    with WebSocket(port_of(client)) as panel:
+        assert panel.answer("/hello")[1]["masks"] == masks
+        panel.send("/ping"), panel.answer("/pong")
+
+
 def test_meters_and_spectra_show_the_signals(run, server):
     """A sine of 1 kHz at -6 dB on input 1 alone; the mask halves it."""
     pathlib.Path("half.txt").write_text("0.5\n")

@@ -152,7 +152,8 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 	sessions=$$?; wait $$engines && exit $$sessions
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) HC_TEST_NAME=a_storm_of_moves_and_changes_leaves_the_last $(BUILD)/tests/live_steer_test
 	HC_SOAK_SECONDS=$(SOAK_SECONDS) $(BUILD)/tests/async_resampler_test
-	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_LONG=1 tests/run tests/host/test_convolve.py::test_more_than_4_gib_becomes_rf64)
+	@$(if $(PROGRAM),$(TEST_ENV) HC_TEST_LONG=1 tests/run tests/host/test_convolve.py::test_more_than_4_gib_becomes_rf64 \
+	  $(if $(PANEL_PART),$(if $(HAVE_JACK),tests/live/test_panel.py::test_a_flood_takes_a_tenth_of_a_core_and_no_message_is_lost)))
 # The findings of tests/tools/lint beyond its base line, which holds for a build without CUDA. clang, if it is here, must
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \

@@ -11,7 +11,7 @@ bool signals_open(struct signals *s, int n_in, int n_out)
     *s = (struct signals){.n_in = n_in,
                           .n_out = n_out,
                           .in_bits = calloc((size_t)n_in, sizeof *s->in_bits),
-                          .peaks = calloc((size_t)(n_in + n_out), sizeof *s->peaks)};
+                          .peaks = calloc((size_t)n_in + (size_t)n_out, sizeof *s->peaks)};
     return s->in_bits && s->peaks;
 }
 

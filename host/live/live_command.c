@@ -108,12 +108,10 @@ static bool reload(struct command_target *t)
 static bool set_list(struct command_target *t, const struct option_names *masks, const char *more)
 {
     struct option_names list = {.list = calloc((size_t)masks->n + 1, sizeof *list.list)}, old = t->own;
-    bool good = list.list != NULL;
-    for (int n = masks->n + (more != NULL); good && list.n < n; list.n += good) {
-        const char *path = list.n < masks->n ? masks->list[list.n] : more;
-        good = (list.list[list.n] = strdup(path)) != NULL;
-    }
-    if (!good) {
+    int n = list.list ? masks->n + (more != NULL) : -1;
+    for (; list.n < n; list.n++)
+        if (!(list.list[list.n] = strdup(list.n < masks->n ? masks->list[list.n] : more))) break;
+    if (list.n != n) {
         free_list(&list);
         return false;
     }

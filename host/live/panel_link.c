@@ -103,7 +103,7 @@ static void show_meters(struct panel_link *l)
     session_get_status(l->target->session, &status);
     json_t *json = json_pack("[soofII]", "/meters", decibels(l->peaks, l->n_in), decibels(l->peaks + l->n_in, l->n_out),
                              round(10 * report_load(&status, &l->levels)) / 10,
-                             (json_int_t)(status.stats.late + status.stats.lost), (json_int_t)status.xruns);
+                             (json_int_t)status.stats.late + (json_int_t)status.stats.lost, (json_int_t)status.xruns);
     report_levels_begin(&l->levels, &status);
     if (json) panel_show(l->panel, json);
     json_decref(json);
@@ -121,8 +121,8 @@ static void show_scene(struct panel_link *l, struct live_scene *scene)
     }
     live_scene_get_listener(scene, &listener);
     listener_angles(&listener, angles);
-    json_t *json = json_pack("[so[fff][fff]]", "/scene", list, angles[0], angles[1], angles[2],
-                             listener.at[0], listener.at[1], listener.at[2]);
+    json_t *json = json_pack("[so[fff][fff]]", "/scene", list, angles[0], angles[1], angles[2], listener.at[0],
+                             listener.at[1], listener.at[2]);
     bool is_new = json && !(l->scene && json_equal(json, l->scene));
     if (is_new) panel_send(l->panel, 0, json);
     json_decref(is_new ? l->scene : json);
@@ -211,7 +211,7 @@ struct panel_link *panel_link_open(struct panel *panel, struct remote *remote, s
     if (!l) return NULL;
     *l = (struct panel_link){.panel = panel, .remote = remote, .target = target};
     session_channels(target->session, &l->n_in, &l->n_out);
-    l->peaks = calloc((size_t)(l->n_in + l->n_out), sizeof *l->peaks);
+    l->peaks = calloc((size_t)l->n_in + (size_t)l->n_out, sizeof *l->peaks);
     find_presets(l);
     if (l->peaks) {
         show_session(l); /* the first client may come at once */

@@ -23,6 +23,7 @@
 enum { MAX_QUEUED = 256 /* messages for the control thread */, LOG_LINES = 200 };
 enum { MAX_BYTES = 1 << 18, SHOW_BYTES = 1 << 15 }; /* of a client's queue: it is dropped; it is behind */
 static const double SILENT_S = 5; /* a client is dropped that takes nothing for so long, or sends no token */
+static const double BEHIND_S = 1; /* and one whose queue is full for so long: a list of masks may be longer */
 /* Messages a second, and the number that may come at once: of a client; of all; of those that load a mask. Further
  * messages are read later. */
 static const double CLIENT_RATE = 100, CLIENT_BURST = 100, RATE = 1000, BURST = 400, LOAD_RATE = 10, LOAD_BURST = 20;
@@ -86,10 +87,10 @@ static struct panel_text *make_text(const json_t *json)
 {
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
     size_t n = text ? strlen(text) : 0;
-    struct panel_text *made = text ? malloc(sizeof *made + PANEL_PADDING + n) : NULL;
+    struct panel_text *made = text ? malloc(sizeof *made + PANEL_PADDING + n + 1) : NULL;
     if (made) {
         *made = (struct panel_text){.n = n};
-        memcpy(made->bytes + PANEL_PADDING, text, n);
+        memcpy(made->bytes + PANEL_PADDING, text, n + 1);
     }
     free(text);
     return made;
@@ -408,9 +409,11 @@ static unsigned on_needs(struct panel *p, struct panel_client *c)
     pthread_mutex_lock(&p->lock);
     if (c->first) needs |= PANEL_WRITES;
     if (may_read(p, c, now)) needs |= PANEL_READS;
-    bool is_stuck = c->first && now > c->taken_s + SILENT_S, is_refused = !c->has_token && c->joined_s < 0 && !c->first;
+    double waits_s = c->first ? now - c->taken_s : 0;
+    bool is_stuck = waits_s > SILENT_S || (c->bytes > MAX_BYTES && waits_s > BEHIND_S);
+    bool is_refused = !c->has_token && c->joined_s < 0 && !c->first;
     bool is_late = !c->has_token && c->joined_s > 0 && now > c->joined_s + SILENT_S;
-    if (is_stuck || is_refused || is_late || c->bytes > MAX_BYTES) needs |= PANEL_DROPS;
+    if (is_stuck || is_refused || is_late) needs |= PANEL_DROPS;
     pthread_mutex_unlock(&p->lock);
     return needs;
 }

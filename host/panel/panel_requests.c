@@ -178,7 +178,7 @@ static void work(struct panel_requests *r, struct panel_exchange *x, int n_in, i
         fail(x, 422, why);
     } else if (x->is_upload) {
         answer_json(x, 200, "mask", x->upload.path);
-    } else if ((x->owned = malloc(plot->n))) {
+    } else if (plot && (x->owned = malloc(plot->n))) {
         memcpy(x->owned, plot->svg, plot->n);
         snprintf(x->policy, sizeof x->policy, "default-src 'none'; style-src 'unsafe-inline'");
         x->status = 200;

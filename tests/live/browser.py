@@ -97,7 +97,8 @@ class Browser:
 
     def size(self, width, height):
         """Sets the size of the view, not of the window, which is never narrower than 500 pixels."""
-        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                      mobile=False)
 
     def scheme(self, light):
         self.devtools("Emulation.setEmulatedMedia", features=[

@@ -915,7 +915,8 @@ def test_the_callback_neither_allocates_nor_locks_nor_calls_the_kernel(run, plan
 def test_it_builds_and_says_so_without_the_libraries(folder):
     """jack, portaudio and osc without their libraries compile clean and answer what to install."""
     for name in ["live/jack", "live/jack_server", "live/portaudio", "live/portaudio_device", "live/osc", "live/nsm",
-                 "live/alsa_midi", "live/async_resampler", "live/audio_device_choice", "panel/panel", "measure/take_jack",
+                 "live/alsa_midi", "live/async_resampler", "live/audio_device_choice", "panel/panel",
+                 "measure/take_jack",
                  "measure/take_portaudio"]:
         flags = "-std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Wshadow -Werror -fsyntax-only".split()
         source = ROOT / f"host/{name}.c"

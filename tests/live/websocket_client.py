@@ -69,7 +69,7 @@ class WebSocket:
         return taken
 
     def answer(self, *paths):
-        """The next message, or the next one of these paths. EOFError: the server ended the connection, with this code."""
+        """The next message, or the next one of these paths. EOFError: the server has ended the connection; its code."""
         end = time.monotonic() + self.patience  # levels come all the time
         while time.monotonic() < end:
             head = self.take(2)

@@ -315,16 +315,16 @@ uint64_t hc_times_quantile(const hc_times *times, double share);
  * [rt], any thread */
 void hc_live_take_peaks(hc_live *live, float *in, float *out);
 
-/* Stores the largest magnitude of each channel, in[n_in] and out[n_out], since the last call of this function; each may be
- * NULL. Its peaks are apart from those of hc_live_take_peaks. [rt], any thread */
+/* Stores the largest magnitude of each channel, in[n_in] and out[n_out], since the last call of this function; each may
+ * be NULL. Its peaks are apart from those of hc_live_take_peaks. [rt], any thread */
 void hc_live_take_channel_peaks(hc_live *live, float *in, float *out);
 
 enum { HC_LIVE_MAX_SIGNAL = 16384 };
 
 /* Copies the newest n frames of the input, in[n_in][n], and of the output, out[n_out][n], for a display: n is 1 to
- * HC_LIVE_MAX_SIGNAL. hc_live_process copies its output for this purpose only during the second after each call, and not
- * before the first one; output that it has not copied is 0, or that of an earlier call. HC_EINVAL, HC_ENOMEM. [setup], any
- * thread: it waits for neither the audio nor hc_live_work */
+ * HC_LIVE_MAX_SIGNAL. hc_live_process copies its output for this purpose only during the second after each call, and
+ * not before the first one; output that it has not copied is 0, or that of an earlier call. HC_EINVAL, HC_ENOMEM.
+ * [setup], any thread: it waits for neither the audio nor hc_live_work */
 int hc_live_get_signals(hc_live *live, float *const *in, float *const *out, int n);
 
 /* ---- what plays ---- */

@@ -40,8 +40,8 @@ bool message_limit_allows(struct message_limit *limit); /* May the next line be 
  * second. */
 void message_limit_tend(struct message_limit *limit, bool now);
 
-/* From now on, the listener gets each line that is printed, too, in the order of the lines; NULL: nobody. It may be called
- * by any thread, must print nothing, and is not called any more when message_listen returns. */
+/* From now on, the listener gets each line that is printed, too, in the order of the lines; NULL: nobody. It may be
+ * called by any thread, must print nothing, and is not called any more when message_listen returns. */
 typedef void message_listener(void *data, bool is_error, const char *line);
 void message_listen(message_listener *listener, void *data);
 

@@ -70,7 +70,8 @@ static struct recording *recording_open(int n_in, int n_out)
     return NULL;
 }
 
-/* Copies the newest n frames of a history; frames that it does not have are 0. Returns the oldest frame that it read. */
+/* Copies the newest n frames of a history; frames that it does not have are 0. Returns the oldest frame that it read.
+ */
 static int64_t copy_newest(struct input_history *h, const float **rows, float *const *to, int n)
 {
     int64_t from = input_history_end(h) - n, oldest = input_history_oldest(h);

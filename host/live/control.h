@@ -41,8 +41,8 @@ void control_hold_signals(void);
 /* Waits half a second, or until fd (-1: none) is readable. false: SIGINT or SIGTERM came. */
 bool control_wait(int fd);
 
-/* Opens the OSC port, the panel and the file of the statistics, if the settings ask for them. Call it before the audio starts, and
- * control_close at the end, also after a failure. false: why has the reason. */
+/* Opens the OSC port, the panel and the file of the statistics, if the settings ask for them. Call it before the audio
+ * starts, and control_close at the end, also after a failure. false: why has the reason. */
 bool control_open(const struct live_settings *settings, struct control_host *host, char *why, size_t cap);
 void control_close(struct control_host *host);
 

@@ -33,7 +33,8 @@ static bool read_wait(const struct option_use *use, void *to)
     return true;
 }
 
-/* Reads "PORT" or "HOST:PORT", for OSC or a panel, and checks the range in the row: getaddrinfo reads 99999 as 34463. */
+/* Reads "PORT" or "HOST:PORT", for OSC or a panel, and checks the range in the row: getaddrinfo reads 99999 as 34463.
+ */
 static bool read_port(const struct option_use *use, void *to)
 {
     const char *colon = strrchr(use->text, ':');

@@ -45,8 +45,8 @@ int live_options_parse(const struct command_line *line, int argc, char **argv, b
 
 void live_options_free(struct live_settings *settings);
 
-/* Reads the preset of a name, without path, into settings for the command of the running session. `others` gets the names
- * of options, except gains, whose values differ from the running ones. false: why has the reason; else call
+/* Reads the preset of a name, without path, into settings for the command of the running session. `others` gets the
+ * names of options, except gains, whose values differ from the running ones. false: why has the reason; else call
  * live_options_free. */
 bool live_options_read_preset(const struct live_settings *running, const char *name, struct live_settings *settings,
                               char *others, size_t others_cap, char *why, size_t cap);

@@ -1,5 +1,5 @@
-/* panel_link - connects a session with its panel: messages of clients go to `remote`, answers go back, and the panel gets
- * levels, the scene and what the session is. Control thread. */
+/* panel_link - connects a session with its panel: messages of clients go to `remote`, answers go back, and the panel
+ * gets levels, the scene and what the session is. Control thread. */
 #ifndef PANEL_LINK_H
 #define PANEL_LINK_H
 
@@ -15,7 +15,8 @@ struct panel_link *panel_link_open(struct panel *panel, struct remote *remote, s
 /* Ends the panel's use of the session. NULL is allowed. */
 void panel_link_close(struct panel_link *link);
 
-/* Applies the messages that have come, and sends what has changed. Call it several times a second; now is in seconds. */
+/* Applies the messages that have come, and sends what has changed. Call it several times a second; now is in seconds.
+ */
 void panel_link_tend(struct panel_link *link, double now);
 
 /* Applies a message of a client; panel_link_tend calls this. */

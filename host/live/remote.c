@@ -439,9 +439,9 @@ static bool obey(struct remote *r, const struct osc_message *message, char *why,
     if (answer_item(r, message)) return true;
     if (scene_message_is(message->path)) return change_scene(r, message, why, cap);
     uint64_t request = r->target->request;
-    if (!read_command(message, &command, why, cap) || !command_apply(r->target, &command, why, cap)) return false;
-    if (r->target->request != request) add_asker(r, message);
-    return true;
+    bool good = read_command(message, &command, why, cap) && command_apply(r->target, &command, why, cap);
+    if (r->target->request != request) add_asker(r, message); /* also of a preset that is refused in part */
+    return good;
 }
 
 void remote_handle(void *data, const struct osc_message *message)

@@ -4,9 +4,9 @@
  *   browser --- WebSocket --- thread of the panel --- queue ---> control thread: panel_next, then remote_handle
  *                                   ^--- queue of each client ---- panel_send
  *
- * The panel has a thread of its own: the control thread may wait for JACK's server or a terminal, and a flood of requests
- * must not hold up the keys. The thread sleeps when it has used 5 % of a core. Another thread draws plots and checks
- * uploads. The audio thread makes no call to the panel.
+ * The panel has a thread of its own: the control thread may wait for JACK's server or a terminal, and a flood of
+ * requests must not hold up the keys. The thread sleeps when it has used 5 % of a core. Another thread draws plots and
+ * checks uploads. The audio thread makes no call to the panel.
  *
  * Calls are for the control thread, unless a comment says otherwise.
  */
@@ -31,8 +31,8 @@ struct panel_settings {
     bool is_private;        /* `folder` is a private one of an earlier process                 */
 };
 
-/* Returns settings with which another process goes on at the same address, with the same token and folder, as an object;
- * panel_settings_read reads them, and its texts are those of the object. */
+/* Returns settings with which another process goes on at the same address, with the same token and folder, as an
+ * object; panel_settings_read reads them, and its texts are those of the object. */
 json_t *panel_settings_json(const struct panel *panel);
 void panel_settings_read(const json_t *json, struct panel_settings *settings);
 
@@ -54,8 +54,8 @@ struct panel_message {
     json_t *json;           /* array; its first element is a string. The caller releases it    */
 };
 
-/* Removes and returns the oldest message. A client that has come sends ["/subscribe"] first, and ["/unsubscribe"] when it
- * has gone. false: there is no message. */
+/* Removes and returns the oldest message. A client that has come sends ["/subscribe"] first, and ["/unsubscribe"] when
+ * it has gone. false: there is no message. */
 bool panel_next(struct panel *panel, struct panel_message *message);
 
 /* Reads the text of a message: an array whose first element is a string and whose others are no arrays or objects. The
@@ -82,8 +82,8 @@ struct panel_session {
     int n_masks;
 };
 
-/* Describes the session, for spectra, plots and uploads; the texts are copied. Call it when something has changed. NULL:
- * the session is about to be closed. */
+/* Describes the session, for spectra, plots and uploads; the texts are copied. Call it when something has changed.
+ * NULL: the session is about to be closed. */
 void panel_set_session(struct panel *panel, const struct panel_session *session);
 
 /* Returns the centres of the bands of spectra in Hz, as a new array. */

@@ -1,5 +1,5 @@
-/* panel_requests - the requests of HTTP to a panel: GET / and its files, GET /plot, POST /upload. A thread draws plots and
- * checks uploads. Thread of the panel, unless a comment says otherwise. */
+/* panel_requests - the requests of HTTP to a panel: GET / and its files, GET /plot, POST /upload. A thread draws plots
+ * and checks uploads. Thread of the panel, unless a comment says otherwise. */
 #ifndef PANEL_REQUESTS_H
 #define PANEL_REQUESTS_H
 

@@ -60,13 +60,15 @@ struct panel_handler {          /* the panel's functions; `panel` is their first
     struct panel_exchange *(*request)(struct panel *panel, const struct panel_request *request); /* NULL: no memory */
     void (*body)(struct panel *panel, struct panel_exchange *exchange, const void *bytes, size_t n);
     void (*body_end)(struct panel *panel, struct panel_exchange *exchange);
-    bool (*answer)(struct panel *panel, struct panel_exchange *exchange, struct panel_answer *answer); /* false: not yet */
-    void (*end)(struct panel *panel, struct panel_exchange *exchange); /* the answer was sent, or the connection ended */
+    /* false: not yet */
+    bool (*answer)(struct panel *panel, struct panel_exchange *exchange, struct panel_answer *answer);
+    /* The answer was sent, or the connection ended. */
+    void (*end)(struct panel *panel, struct panel_exchange *exchange);
 };
 
 struct panel_server {
-    /* Listens on an address in numbers, IPv4 or IPv6; *port: 0 becomes the chosen one. NULL: why has the reason. Control
-     * thread */
+    /* Listens on an address in numbers, IPv4 or IPv6; *port: 0 becomes the chosen one. NULL: why has the reason.
+     * Control thread */
     void *(*open)(const struct panel_handler *handler, const char *address, int *port, char *why, size_t cap);
     void (*close)(void *server); /* control thread, after the panel's                                */
     void (*serve)(void *server); /* handles what has come; waits for 0.1 s at most                   */

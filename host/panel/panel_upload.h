@@ -1,6 +1,6 @@
-/* panel_upload - files that clients of a panel upload: each goes into a file of the panel's folder, and gets its name when
- * the reader of masks has accepted it. Only sound files are accepted: a configuration may name any file of this machine,
- * and a damaged SOFA file may crash HDF5. */
+/* panel_upload - files that clients of a panel upload: each goes into a file of the panel's folder, and gets its name
+ * when the reader of masks has accepted it. Only sound files are accepted: a configuration may name any file of this
+ * machine, and a damaged SOFA file may crash HDF5. */
 #ifndef PANEL_UPLOAD_H
 #define PANEL_UPLOAD_H
 

@@ -1,5 +1,5 @@
-/* Any bytes that a stranger sends to a panel, by the first byte: a message to a live session with two sources, an upload
- * (its name, a 0, its bytes), or the headers Host and Origin (one, a 0, the other). */
+/* Any bytes that a stranger sends to a panel, by the first byte: a message to a live session with two sources, an
+ * upload (its name, a 0, its bytes), or the headers Host and Origin (one, a 0, the other). */
 #include "fuzz.h"
 
 #include "host/live/panel_link.h"

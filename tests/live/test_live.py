@@ -984,8 +984,8 @@ def level(server):
 @needs_portaudio
 @needs_osc
 def test_a_device_that_disappears(run):
-    """The program ends, or waits for the device (--reconnect) and goes on with its mask, gain, bypass, OSC port, panel and
-    statistics."""
+    """The program ends, or waits for the device (--reconnect) and goes on with its mask, gain, bypass, OSC port,
+    panel and statistics."""
     server = run.server(128)
     if not offered(server):
         pytest.skip("this PortAudio has no JACK host API")

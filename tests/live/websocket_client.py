@@ -1,4 +1,4 @@
-"""A WebSocket client of a panel, by hand, and the panel's messages as a control like that of OSC (test_live.Control)."""
+"""A WebSocket client of a panel, by hand, and its messages as a control like that of OSC (test_live.Control)."""
 
 import base64
 import json
@@ -69,12 +69,13 @@ class WebSocket:
         return taken
 
     def answer(self, *paths):
-        """The next message, or the next one of these paths. EOFError: the server ended the connection, args are its code."""
+        """The next message, or the next one of these paths. EOFError: the server has ended the connection; its code."""
         end = time.monotonic() + self.patience  # levels come all the time
         while time.monotonic() < end:
             head = self.take(2)
             n = head[1]
-            n = struct.unpack(">H", self.take(2))[0] if n == 126 else struct.unpack(">Q", self.take(8))[0] if n == 127 else n
+            if n > 125:
+                n = int.from_bytes(self.take(2 if n == 126 else 8), "big")
             data = self.take(n)
             if head[0] & 15 == 8:
                 raise EOFError(struct.unpack(">H", data[:2])[0] if data else None)

@@ -114,14 +114,14 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
                               : window_at<GENERAL>(b_data, b.rows, window_of_unit(b, position, 2 * n));
     float2 r[C::E];
     if (w.type == HC_FLOAT32)
-        with_points<float>(w, false, [&](auto point) {
+        with_points<float, true>(w, false, [&](auto point) {
 #pragma unroll
             for (int j = 0; j < C::E; j++) r[j].x = point(first + columns * C::T * j);
 #pragma unroll
             for (int j = 0; j < C::E; j++) r[j].y = -point(first + columns * C::T * j + n);
         });
     else
-        with_points<bits_16>(w, false, [&](auto point) {
+        with_points<bits_16, true>(w, false, [&](auto point) {
             unsigned pairs[C::E];
 #pragma unroll
             for (int j = 0; j < C::E; j++)
@@ -171,7 +171,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS,
     if constexpr (GENERAL) is_computed = has_spectrum(); /* it has no register left to keep it in */
     if (is_computed) {
 #pragma unroll
-        for (int j = 0; j < C::E; j++) r[j] = in[C::row_2(j) * columns];
+        for (int j = 0; j < C::E; j++) r[j] = load_streamed(in + C::row_2(j) * columns);
         c.inverse(r);
     }
     const written_frames frames = written_frames_of(u, o, position_of_unit<GENERAL>(u, blockIdx.y));
@@ -182,8 +182,8 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS,
         unrolled<C::E>([&](auto j) {
             const float2 z = r[j.value];
             const int lo = first_lo + columns * C::T * j.value, hi = lo + n;
-            if (lo >= first && lo < last) out[lo] = value(lo, z.x) + (o.add ? out[lo] : 0.0f);
-            if (hi >= first && hi < last) out[hi] = value(hi, -z.y) + (o.add ? out[hi] : 0.0f);
+            if (lo >= first && lo < last) store_streamed(out + lo, value(lo, z.x) + (o.add ? out[lo] : 0.0f));
+            if (hi >= first && hi < last) store_streamed(out + hi, value(hi, -z.y) + (o.add ? out[hi] : 0.0f));
         });
         return;
     }
@@ -192,8 +192,8 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS,
     for (int j = 0; j < C::E; j++) {
         const int lo = first_lo + columns * C::T * j, hi = lo + n;
         const unsigned pair = narrowed(u.rows.type, make_float2(value(lo, r[j].x), value(hi, -r[j].y)));
-        if (lo >= first && lo < last) out[lo] = (bits_16)pair;
-        if (hi >= first && hi < last) out[hi] = (bits_16)(pair >> 16);
+        if (lo >= first && lo < last) store_streamed(out + lo, (bits_16)pair);
+        if (hi >= first && hi < last) store_streamed(out + hi, (bits_16)(pair >> 16));
     }
 }
 

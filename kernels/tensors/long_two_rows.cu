@@ -3,7 +3,7 @@
  *
  * cost     a window: 6 N log2(N) FMA; its points of x are read twice, those of y written twice and read once
  *          both gradients: 9 N log2(N) FMA; the points of x and gy are read twice, those of gx as those of y. Through
- *          the L2 cache go 32.5 bytes of spectra for each of N: 8.5 of x, 8 of h, 16 of the sum
+ *          the L2 cache go 36.5 bytes of spectra for each of N: 12.5 of x, 8 of h, 16 of the sum
  */
 #include "early_launch.cuh"
 #include "fused_sizes.cuh"
@@ -21,12 +21,12 @@ static __device__ __forceinline__ float two_rows_turn(int row)
 }
 
 /* Loads a row of a window of 2 rows. turn: two_rows_turn of the row. */
-template <class S, bool REAL>
+template <class S, bool REAL, bool STREAMED>
 static __device__ __forceinline__ void two_rows_load(float2 *r, const window &w, float turn, int t)
 {
     if (w.type == HC_FLOAT32) {
         const bool is_full = w.first == 0 && w.last >= (REAL ? 2 : 4) * S::N;
-        with_points<float>(w, is_full, [&](auto point) {
+        with_points<float, STREAMED>(w, is_full, [&](auto point) {
 #pragma unroll
             for (int j = 0; j < S::E; j++) {
                 const int n = t + S::T * j;
@@ -38,7 +38,7 @@ static __device__ __forceinline__ void two_rows_load(float2 *r, const window &w,
         return;
     }
     t = again(t);
-    with_points<bits_16>(w, w.first == 0 && w.last >= 2 * S::N, [&](auto point) {
+    with_points<bits_16, STREAMED>(w, w.first == 0 && w.last >= 2 * S::N, [&](auto point) {
 #pragma unroll
         for (int j = 0; j < S::E; j++) {
             const int n = t + S::T * j;
@@ -47,7 +47,7 @@ static __device__ __forceinline__ void two_rows_load(float2 *r, const window &w,
         }
     });
     if (!REAL && w.last > 2 * S::N) /* real windows of 16 bits have no kernel: they skip this */
-        with_points<bits_16>(w, w.first <= 2 * S::N && w.last >= 4 * S::N, [&](auto point) {
+        with_points<bits_16, STREAMED>(w, w.first <= 2 * S::N && w.last >= 4 * S::N, [&](auto point) {
 #pragma unroll
             for (int j = 0; j < S::E; j++) {
                 const int n = t + S::T * j + 2 * S::N;
@@ -231,7 +231,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const typename S::factors *f = two_rows_factors<S>(shared, row);
         const float turn = two_rows_turn(row);
         float2 r[S::E];
-        two_rows_load<S, REAL>(r, window_at<HAS_16_BITS>(p.x, p.in.rows, position.in), turn, t);
+        two_rows_load<S, REAL, true>(r, window_at<HAS_16_BITS>(p.x, p.in.rows, position.in), turn, t);
         S::template forward<false>(s, f, t, r);
         const float2 *h = p.spectra + ((2 * (size_t)position.spectrum + (size_t)row) << LOG_N) + t;
 #pragma unroll
@@ -243,9 +243,38 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
     }
 }
 
-/* row_size with the constants of gradient_two_rows_kernel: shared memory has as much of the spectrum of x as fits. */
+/* Loads and stores of a sum over windows, which L2 replaces last (PTX ISA, createpolicy). */
+static __device__ __forceinline__ float2 sum_load(const float2 *from)
+{
+#if __CUDA_ARCH__ >= 800
+    float2 z;
+    asm volatile("{ .reg .b64 last; createpolicy.fractional.L2::evict_last.b64 last, 1.0; "
+                 "ld.global.L2::cache_hint.v2.f32 {%0, %1}, [%2], last; }"
+                 : "=f"(z.x), "=f"(z.y)
+                 : "l"(from)
+                 : "memory");
+    return z;
+#else
+    return *from;
+#endif
+}
+static __device__ __forceinline__ void sum_store(float2 *to, float2 z)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("{ .reg .b64 last; createpolicy.fractional.L2::evict_last.b64 last, 1.0; "
+                 "st.global.L2::cache_hint.v2.f32 [%0], {%1, %2}, last; }" ::"l"(to),
+                 "f"(z.x), "f"(z.y)
+                 : "memory");
+#else
+    *to = z;
+#endif
+}
+
+/* row_size with the constants of gradient_two_rows_kernel. Shared memory has a part of the spectrum of x. Of 256 KiB a
+ * multiprocessor gives 196 to it: what is left holds the loads on their way, and 28 KiB were too few (15 points: both
+ * gradients 10.0 instead of 9.5 ms at 16 x 768 x 32,768, H100). */
 template <int LOG_N> struct gradient_two_rows_size : row_size<LOG_N> {
-    static constexpr int SHARED = 15; /* of the E points of a thread */
+    static constexpr int SHARED = 7; /* of the E points of a thread */
     static constexpr size_t SPECTRUM_AT = row_size<LOG_N>::BYTES,
                             BYTES = SPECTRUM_AT + SHARED * row_size<LOG_N>::T * sizeof(float2);
 };
@@ -302,7 +331,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
                 /* The transform is long, so its code exists once for x and gy. */
 #pragma unroll 1
                 for (int is_gy = 0; is_gy < 2; is_gy++) {
-                    two_rows_load<S, REAL>(
+                    two_rows_load<S, REAL, REAL>(
                         r,
                         is_gy ? window_at<HAS_16_BITS>(p.gy_data, p.gy.rows, two_rows_window(p.gy, unit, 4 * S::N))
                               : window_at<HAS_16_BITS>(p.x_data, p.x.rows, x),
@@ -323,13 +352,13 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
                     if (k > 0) {
 #pragma unroll
                         for (int m = 0; m < AT_ONCE; m++) {
-                            const float2 before = sum[(m0 + m) * S::T];
+                            const float2 before = sum_load(sum + (m0 + m) * S::T);
                             z[m] = make_float2(before.x + z[m].x, before.y + z[m].y);
                         }
                     }
                     if (is_both || k + 1 < p.windows) {
 #pragma unroll
-                        for (int m = 0; m < AT_ONCE; m++) sum[(m0 + m) * S::T] = z[m];
+                        for (int m = 0; m < AT_ONCE; m++) sum_store(sum + (m0 + m) * S::T, z[m]);
                     }
                     if (!is_both) {
 #pragma unroll

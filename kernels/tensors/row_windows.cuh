@@ -106,15 +106,34 @@ static __device__ __forceinline__ window window_at(const void *data, const fused
     return window{(const char *)data + at.at * bytes, type, at.first, at.last};
 }
 
+/* Loads what is not read again, and stores what is not read soon: L2 replaces it first. */
+template <class T> static __device__ __forceinline__ T load_streamed(const T *from)
+{
+#ifdef __CUDA_ARCH__
+    return __ldcs(from);
+#else
+    return *from;
+#endif
+}
+template <class T> static __device__ __forceinline__ void store_streamed(T *to, T value)
+{
+#ifdef __CUDA_ARCH__
+    __stcs(to, value);
+#else
+    *to = value;
+#endif
+}
+
 /* Calls each(points), where points(p) returns point p: a float, or the bits of one. is_full: all of the points are in
- * the window. */
-template <class T, class Each>
+ * the window. STREAMED: loads by load_streamed. */
+template <class T, bool STREAMED = false, class Each>
 static __device__ __forceinline__ void with_points(const window &w, bool is_full, Each each)
 {
     const T *from = (const T *)w.data;
     const int first = w.first, n = w.last - first;
-    if (is_full) each([&](int p) { return from[p]; });
-    else each([&](int p) { return (unsigned)(p - first) < (unsigned)n ? from[p] : T(0); });
+    const auto load = [&](int p) { return STREAMED ? load_streamed(from + p) : from[p]; };
+    if (is_full) each([&](int p) { return load(p); });
+    else each([&](int p) { return (unsigned)(p - first) < (unsigned)n ? load(p) : T(0); });
 }
 
 /* Starts to load a cache line into L2. */

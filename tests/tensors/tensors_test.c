@@ -798,7 +798,7 @@ static void packed_sequences_match_a_float64_sum(const char *backend)
                                        {20000, 40, 20}, {60000, 20000, 5}, {9, 3, 40}};
     need_tensors(backend);
     struct random r = random_seeded(204);
-    for (int i = 0; i < (FEW ? 3 : 7); i++)
+    for (int i = 0; i < (FEW ? 3 : SANITIZED ? 5 : 7); i++)
         for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++)
             for (int sharing = 0; sharing < 8 && mode != HC_VALID; sharing++) {
                 if (FEW && (i + mode + sharing) % 4 != 0) continue;

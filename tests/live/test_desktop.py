@@ -7,8 +7,8 @@ import pathlib
 
 import numpy as np
 import pytest
-from conftest import BUILD, HALOCONV, SAN, noise, read, refused, write
-from desktop import NULL_DB, TRIES, Desktop, missing, residual_db
+from conftest import BUILD, HALOCONV, SAN, noise, read, refused, residual_db, write
+from desktop import NULL_DB, TRIES, Desktop, missing
 from scipy.signal import fftconvolve
 from test_live import FEATURES, response, run, stop, wait_for, wet
 from test_service import systemd

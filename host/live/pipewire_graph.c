@@ -40,12 +40,6 @@ static uint32_t read_number(const struct spa_dict *properties, const char *key, 
     return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
 }
 
-static bool is_true(const struct spa_dict *properties, const char *key)
-{
-    const char *text = spa_dict_lookup(properties, key);
-    return text && strcmp(text, "true") == 0;
-}
-
 static struct pipewire_object read_node(const struct spa_dict *p)
 {
     return (struct pipewire_object){.kind = PIPEWIRE_NODE,
@@ -64,8 +58,7 @@ static struct pipewire_object read_port(const struct spa_dict *p)
                                     .class = copy_text(p, PW_KEY_FORMAT_DSP),
                                     .node = read_number(p, PW_KEY_NODE_ID, SPA_ID_INVALID),
                                     .number = read_number(p, PW_KEY_PORT_ID, 0),
-                                    .is_output = direction && strcmp(direction, "out") == 0,
-                                    .is_monitor = is_true(p, PW_KEY_PORT_MONITOR)};
+                                    .is_output = direction && strcmp(direction, "out") == 0};
 }
 
 static struct pipewire_object read_link(const struct spa_dict *p)
@@ -325,17 +318,36 @@ static bool is_named(const struct pipewire_graph *g, const struct pipewire_objec
     return is_equal(port->alias, text);
 }
 
-/* Returns the node of a device by n bytes of text: its name or description, or "system". */
-static const struct pipewire_object *find_device(const struct pipewire_graph *g, const char *text, size_t n,
-                                                 bool is_sink)
+/* Do n bytes of text name a node, by its name or description? */
+static bool is_device(const struct pipewire_object *node, const char *text, size_t n)
 {
-    if (n == 6 && strncmp(text, "system", 6) == 0) return pipewire_graph_default(g, is_sink);
-    for (const struct pipewire_object *node = g->objects; node < g->objects + g->n_objects; node++) {
-        const char *names[] = {node->name, node->alias};
-        for (int i = 0; i < 2 && node->kind == PIPEWIRE_NODE; i++)
-            if (names[i] && strlen(names[i]) == n && strncmp(names[i], text, n) == 0) return node;
-    }
-    return NULL;
+    const char *names[] = {node->name, node->alias};
+    for (int i = 0; i < 2 && node->kind == PIPEWIRE_NODE; i++)
+        if (names[i] && strlen(names[i]) == n && strncmp(names[i], text, n) == 0) return true;
+    return false;
+}
+
+/* Has a node ports of its own in a direction? The outputs of a sink only monitor what it plays. */
+static bool fits(const struct pipewire_object *node, bool is_output)
+{
+    const char *others[] = {is_output ? "/Sink" : "/Source", is_output ? "/Input" : "/Output"};
+    return !node->class || !(strstr(node->class, others[0]) || strstr(node->class, others[1]));
+}
+
+static const struct pipewire_object *find_device(const struct pipewire_graph *g, const char *text, size_t n,
+                                                 bool is_output)
+{
+    const struct pipewire_object *best = NULL;
+    if (n == 6 && strncmp(text, "system", 6) == 0) return pipewire_graph_default(g, !is_output);
+    for (const struct pipewire_object *node = g->objects; node < g->objects + g->n_objects; node++)
+        if (is_device(node, text, n) && (!best || (fits(node, is_output) && !fits(best, is_output)))) best = node;
+    return best;
+}
+
+const struct pipewire_object *pipewire_graph_find_device(const struct pipewire_graph *g, const char *text,
+                                                         bool is_output)
+{
+    return find_device(g, text, strlen(text), is_output);
 }
 
 /* Returns the port of a device that has `index` ports of lower numbers in its direction. */
@@ -359,7 +371,7 @@ const struct pipewire_object *pipewire_graph_find_port(const struct pipewire_gra
     for (const struct pipewire_object *port = g->objects; port < g->objects + g->n_objects; port++)
         if (port->kind == PIPEWIRE_PORT && port->is_output == is_output && is_named(g, port, text)) return port;
     if (!colon || strncmp(colon + 1, numbered, strlen(numbered)) != 0) return NULL;
-    const struct pipewire_object *node = find_device(g, text, (size_t)(colon - text), !is_output);
+    const struct pipewire_object *node = find_device(g, text, (size_t)(colon - text), is_output);
     return node ? find_numbered(g, node, is_output, atoi(colon + 1 + strlen(numbered)) - 1) : NULL;
 }
 

@@ -2,7 +2,7 @@
  * the default devices, rate and quantum.
  *
  * Threads: libpipewire calls back on the graph's loop thread. Every function but pipewire_graph_open,
- * pipewire_graph_close, pipewire_graph_lock and pipewire_graph_lose needs the lock, or runs on the loop thread.
+ * pipewire_graph_close, pipewire_graph_lock and pipewire_graph_unlock needs the lock, or runs on the loop thread.
  */
 #ifndef PIPEWIRE_GRAPH_H
 #define PIPEWIRE_GRAPH_H
@@ -21,7 +21,7 @@ struct pipewire_object {
     char *name, *alias;              /* node: node.name and node.description; port: port.name and port.alias     */
     char *class;                     /* node: media.class; port: format.dsp                                      */
     uint32_t node, number;           /* port: id of its node, and its number in that node and direction          */
-    bool is_output, is_monitor;      /* port                                                                     */
+    bool is_output;                  /* port                                                                     */
     uint32_t from, to;               /* link: ids of an output and an input                                      */
     int priority;                    /* node: priority.session                                                   */
 };
@@ -59,6 +59,12 @@ int pipewire_graph_quantum(const struct pipewire_graph *graph, int wanted);
 
 /* Returns the default sink, else source; NULL: none. */
 const struct pipewire_object *pipewire_graph_default(const struct pipewire_graph *graph, bool is_sink);
+
+/* Returns the node of a device by its name or description, or the default one for "system"; NULL: absent. Of several
+ * nodes of one description, such as the sink and the source of a card, the first is chosen whose own ports have the
+ * direction. */
+const struct pipewire_object *pipewire_graph_find_device(const struct pipewire_graph *graph, const char *text,
+                                                         bool is_output);
 
 /* Returns a port of a node by its name; NULL: absent. */
 const struct pipewire_object *pipewire_graph_own_port(const struct pipewire_graph *graph, uint32_t node, bool is_output,

@@ -106,7 +106,7 @@ static void on_state(struct stream_client *c, struct pw_stream *stream, atomic_b
                      enum pw_stream_state state)
 {
     bool was_streaming = atomic_exchange(is_streaming, state == PW_STREAM_STATE_STREAMING);
-    if (state == PW_STREAM_STATE_STREAMING) atomic_store(&c->cycle.is_resumed, true);
+    if (state == PW_STREAM_STATE_STREAMING) atomic_store(&c->cycle.is_first, true);
     if (state == PW_STREAM_STATE_PAUSED) pw_stream_flush(stream, false);
     /* What played before a pause must not end in what plays after it. */
     if (was_streaming && state != PW_STREAM_STATE_STREAMING) hc_live_forget(c->host->live);

@@ -198,6 +198,11 @@ static bool open_session(struct port_host *h, char *why, size_t cap)
         return false;
     }
     h->midi_in.is_midi = true;
+    if (h->server->check && !h->server->check(h, why, cap)) {
+        h->is_misused = true;
+        hc_responses_free(&mask);
+        return false;
+    }
     h->session = session_open(settings, path, &mask, rate, block, why, cap);
     if (h->session) h->live = session_live(h->session);
     return h->session != NULL;
@@ -302,6 +307,7 @@ int port_host_command(const struct port_server *server, int argc, char **argv)
         stop(&h);
         if (h.nsm && *why) nsm_opened(h.nsm, &h.state, why);
         status = *why ? message_error("%s", why) : 0;
+        if (h.is_misused) status = EXIT_USAGE;
     }
     control_close(&host);
     nsm_leave(h.nsm);

@@ -41,6 +41,7 @@ struct port_host {
     double next_check;                  /* time of the next check of the connections                             */
     struct connections connections;
     bool has_asked;                     /* devices were found and asked for (--connect)                          */
+    bool is_misused;                    /* the options do not fit the mask                                       */
     int n_made;                         /* connections made at the last connect to the server                    */
     struct nsm *nsm;                    /* the session manager; NULL: none                                       */
     struct session_state state;         /* under a session manager: the state at the start                       */
@@ -54,6 +55,8 @@ struct port_server {                    /* the calls of JACK or PipeWire        
     bool (*choose)(struct port_host *host, struct live_settings *settings);
     /* Joins the server and sets client. false: why has the reason. */
     bool (*join)(struct port_host *host, char *why, size_t cap);
+    /* Does the mask fit the options? false: why has the reason, and the exit status is 2. NULL: any does. */
+    bool (*check)(struct port_host *host, char *why, size_t cap);
     void (*leave)(struct port_host *host);                /* frees client; no callback runs afterwards           */
     int (*rate)(const struct port_host *host);            /* Hz                                                  */
     int (*block)(const struct port_host *host);           /* frames                                              */

@@ -19,6 +19,8 @@ import pytest
 from conftest import BUILD, ROOT, SAN, assert_close, noise, refused, write
 from test_live import FEATURES, PATIENCE, control_of, needs_osc, response, run, stop, wait_for, wet
 
+from test_nsm import Manager
+
 assert run  # a fixture
 
 STAGE = BUILD / "tests/pipewire_stage"
@@ -341,6 +343,19 @@ def test_midi_selects_a_mask(run, daemon):
     time.sleep(0.3)
     assert daemon.links() == set(), "a link that the user removed came back"
     stop(player)
+    client.end()
+
+
+@needs_osc
+def test_a_session_manager_leaves_a_device_its_name(run, daemon):
+    manager = Manager(daemon)
+    client = run.client("pipewire", write("h.wav", response(100)), "--sink", "room", "--backend", "cpu", env=manager.env,
+                        ready=None)
+    manager.welcome()
+    manager.opens(pathlib.Path("haloconv.nABCD").resolve(), "haloconv.nABCD")
+    client.says("room: 2 in, 2 out")
+    assert '"node.name": "room"' in daemon.tool("pw-dump") and "MIDI" not in client.said()
+    manager.socket.close()
     client.end()
 
 

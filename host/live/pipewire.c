@@ -360,14 +360,17 @@ static uint32_t own_id(const struct port_side *side, int i)
     return ((const struct pipewire_port *)side->port[i])->id;
 }
 
-static void link_ports(struct port_host *h, const struct connection *connection, const struct pipewire_object *other,
+/* Makes or removes the link of a connection to a port. false: there is none to remove. */
+static bool link_ports(struct port_host *h, const struct connection *connection, const struct pipewire_object *other,
                        bool on)
 {
     const struct filter_client *c = h->client;
     bool is_input = connection->side->is_input;
     uint32_t ours = own_id(connection->side, connection->port);
-    (on ? pipewire_graph_link : pipewire_graph_unlink)(c->common.graph, is_input ? other->id : ours,
-                                                       is_input ? ours : other->id);
+    uint32_t from = is_input ? other->id : ours, to = is_input ? ours : other->id;
+    if (!on) return pipewire_graph_unlink(c->common.graph, from, to);
+    pipewire_graph_link(c->common.graph, from, to);
+    return true;
 }
 
 static bool connect_ports(void *data, const struct connection *connection)
@@ -442,15 +445,6 @@ static bool connect_midi(struct port_host *h)
     return output != NULL;
 }
 
-static bool has_link(const struct port_host *h, const struct connection *connection,
-                     const struct pipewire_object *other)
-{
-    const struct filter_client *c = h->client;
-    bool is_input = connection->side->is_input;
-    uint32_t ours = own_id(connection->side, connection->port);
-    return pipewire_graph_find_link(c->common.graph, is_input ? other->id : ours, is_input ? ours : other->id);
-}
-
 /* Moves the requested links whose other end is now another port: the default device changed, or a device returned. A
  * link that the user removed stays removed. */
 static void follow(struct port_host *h)
@@ -462,11 +456,9 @@ static void follow(struct port_host *h)
             pipewire_graph_find_port(c->common.graph, one->other, one->side->is_input);
         if (!one->other_serial || !other || other->serial == one->other_serial) continue;
         const struct pipewire_object *former = pipewire_graph_find_serial(c->common.graph, one->other_serial);
-        bool was_removed = former && !has_link(h, one, former);
+        bool was_removed = former && !link_ports(h, one, former, false);
         one->other_serial = was_removed ? 0 : other->serial;
-        if (was_removed) continue;
-        if (former) link_ports(h, one, former, false);
-        link_ports(h, one, other, true);
+        if (!was_removed) link_ports(h, one, other, true);
     }
 }
 

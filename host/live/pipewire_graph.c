@@ -404,7 +404,7 @@ const struct pipewire_object *pipewire_graph_find_midi(const struct pipewire_gra
 
 /* ---- links ------------------------------------------------------------------------------------- */
 
-const struct pipewire_object *pipewire_graph_find_link(const struct pipewire_graph *g, uint32_t from, uint32_t to)
+static const struct pipewire_object *find_link(const struct pipewire_graph *g, uint32_t from, uint32_t to)
 {
     for (const struct pipewire_object *link = g->objects; link < g->objects + g->n_objects; link++)
         if (link->kind == PIPEWIRE_LINK && link->from == from && link->to == to) return link;
@@ -414,7 +414,7 @@ const struct pipewire_object *pipewire_graph_find_link(const struct pipewire_gra
 void pipewire_graph_link(struct pipewire_graph *g, uint32_t from, uint32_t to)
 {
     char output[16], input[16];
-    if (pipewire_graph_find_link(g, from, to)) return;
+    if (find_link(g, from, to)) return;
     snprintf(output, sizeof output, "%u", from);
     snprintf(input, sizeof input, "%u", to);
     /* It lingers: the link lasts as long as both ports, and needs no proxy. */
@@ -426,9 +426,10 @@ void pipewire_graph_link(struct pipewire_graph *g, uint32_t from, uint32_t to)
     if (proxy) pw_proxy_destroy(proxy);
 }
 
-void pipewire_graph_unlink(struct pipewire_graph *g, uint32_t from, uint32_t to)
+bool pipewire_graph_unlink(struct pipewire_graph *g, uint32_t from, uint32_t to)
 {
-    const struct pipewire_object *link = pipewire_graph_find_link(g, from, to);
+    const struct pipewire_object *link = find_link(g, from, to);
     if (link) pw_registry_destroy(g->registry, link->id);
+    return link != NULL;
 }
 #endif

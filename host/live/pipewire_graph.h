@@ -89,11 +89,8 @@ void pipewire_graph_port_name(const struct pipewire_graph *graph, const struct p
 const struct pipewire_object *pipewire_graph_object(const struct pipewire_graph *graph, uint32_t id);
 const struct pipewire_object *pipewire_graph_find_serial(const struct pipewire_graph *graph, uint64_t serial);
 
-/* Returns the link of two ports; NULL: they are not linked. */
-const struct pipewire_object *pipewire_graph_find_link(const struct pipewire_graph *graph, uint32_t from, uint32_t to);
-
-/* Links an output and an input, unless they are linked; removes a link. */
+/* Links an output and an input, unless they are linked; removes a link. false: they are not linked. */
 void pipewire_graph_link(struct pipewire_graph *graph, uint32_t from, uint32_t to);
-void pipewire_graph_unlink(struct pipewire_graph *graph, uint32_t from, uint32_t to);
+bool pipewire_graph_unlink(struct pipewire_graph *graph, uint32_t from, uint32_t to);
 
 #endif

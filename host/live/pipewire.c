@@ -1,6 +1,7 @@
 /* haloconv pipewire - a node of PipeWire with one port a channel. */
 #include "host/commands.h"
 #include "host/message.h"
+#include "host/stopwatch.h"
 #include "live_options.h"
 #include "pipewire_channels.h"
 
@@ -83,9 +84,8 @@ const struct command_line pipewire_line = {
 enum { ACTIVE_S = 5 }; /* longest wait for the ports */
 
 struct pipewire_port { /* PipeWire's data of a port */
-    struct port_host *host;
     const struct port_side *side;
-    int index;
+    uint32_t id;                  /* in the daemon's list; SPA_ID_INVALID: it is not there yet */
     struct spa_latency_info peer; /* latency that the port's links report; loop thread */
     char full_name[300];
 };
@@ -94,20 +94,20 @@ struct filter_client {
     struct pipewire_client common;
     struct pw_filter *filter;
     struct spa_hook hook;
-    float *unlinked;  /* [in.n + out.n][PIPEWIRE_MAX_QUANTUM]: buffers of ports without a link; audio thread */
-    uint32_t *linked; /* [n_linked]: the ports to which the asked connections led last; 0: none yet */
-    int n_linked;
+    float *silence; /* [PIPEWIRE_MAX_QUANTUM]: of each input without a link; audio thread */
+    float
+        *discarded; /* [out.n][PIPEWIRE_MAX_QUANTUM]: of outputs without a link, whose peaks are shown; audio thread */
     atomic_bool is_streaming;
 };
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
 
-/* Sets the buffers of a side. Ports without a link have none. */
-static void find_buffers(struct port_side *side, float *unlinked, int n)
+/* Sets the buffers of a side. Ports without a link have none: port i gets unlinked + i * stride. */
+static void find_buffers(struct port_side *side, float *unlinked, size_t stride, int n)
 {
     for (int i = 0; i < side->n; i++) {
         float *buffer = pw_filter_get_dsp_buffer(side->port[i], (uint32_t)n);
-        side->buffer[i] = buffer ? buffer : unlinked + (size_t)i * PIPEWIRE_MAX_QUANTUM;
+        side->buffer[i] = buffer ? buffer : unlinked + (size_t)i * stride;
     }
 }
 
@@ -131,8 +131,8 @@ static void on_process(void *data, struct spa_io_position *position)
     struct filter_client *c = data;
     struct port_host *h = c->common.host;
     int n = pipewire_client_begin_cycle(&c->common, &position->clock);
-    find_buffers(&h->in, c->unlinked, n);
-    find_buffers(&h->out, c->unlinked + (size_t)h->in.n * PIPEWIRE_MAX_QUANTUM, n);
+    find_buffers(&h->in, c->silence, 0, n);
+    find_buffers(&h->out, c->discarded, PIPEWIRE_MAX_QUANTUM, n);
     hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
     if (h->midi_in.n > 0) copy_midi(&h->midi_ring, h->midi_in.port[0]);
 }
@@ -196,7 +196,8 @@ static void on_parameter(void *data, void *port_data, uint32_t id, const struct 
 static void leave(struct port_host *h)
 {
     struct filter_client *c = h->client;
-    for (int i = 0; i < h->connections.asked.n; i++) h->connections.asked.list[i].other_id = 0; /* ids of this daemon */
+    for (int i = 0; i < h->connections.requested.n; i++)
+        h->connections.requested.list[i].other_serial = 0; /* those were of this daemon */
     if (c->common.graph) pipewire_graph_lock(c->common.graph);
     if (c->filter) {
         spa_hook_remove(&c->hook);
@@ -204,7 +205,8 @@ static void leave(struct port_host *h)
     }
     if (c->common.graph) pipewire_graph_unlock(c->common.graph);
     pipewire_graph_close(c->common.graph);
-    free(c->unlinked);
+    free(c->silence);
+    free(c->discarded);
     free(c);
 }
 
@@ -243,26 +245,31 @@ static bool join(struct port_host *h, char *why, size_t cap)
     return false;
 }
 
-static bool is_realtime(const struct port_host *h)
-{
-    (void)h;
-    return true; /* the daemon's module-rt asks for it in every client */
-}
-
-static const char *client_name(const struct port_host *h)
-{
-    return h->name;
-}
-
 static const char *port_name(const struct port_host *h, const void *port)
 {
     (void)h;
     return ((const struct pipewire_port *)port)->full_name;
 }
 
+/* Has an earlier port this name? PipeWire would allow it, but a link would not know which one is meant. */
+static bool is_taken(const struct port_host *h, const struct port_side *side, int i)
+{
+    const struct port_side *earlier[] = {&h->in, &h->out};
+    for (int k = 0; k < 2; k++)
+        for (int n = 0; n < earlier[k]->n && earlier[k]->is_input == side->is_input; n++) {
+            if (earlier[k] == side && n == i) break;
+            if (strcmp(earlier[k]->name[n], side->name[i]) == 0) return true;
+        }
+    return false;
+}
+
 static void *add_port(struct port_host *h, const struct port_side *side, int i, char *why, size_t cap)
 {
     struct filter_client *c = h->client;
+    if (is_taken(h, side, i)) {
+        message_write(why, cap, "pipewire: port %s cannot be made; give each port a different name", side->name[i]);
+        return NULL;
+    }
     pipewire_graph_lock(c->common.graph);
     struct pipewire_port *port = pw_filter_add_port(
         c->filter, side->is_input ? PW_DIRECTION_INPUT : PW_DIRECTION_OUTPUT, PW_FILTER_PORT_FLAG_MAP_BUFFERS,
@@ -275,41 +282,41 @@ static void *add_port(struct port_host *h, const struct port_side *side, int i, 
         message_write(why, cap, "pipewire: port %s cannot be made; free some memory", side->name[i]);
         return NULL;
     }
-    *port = (struct pipewire_port){.host = h, .side = side, .index = i};
+    *port = (struct pipewire_port){.side = side, .id = SPA_ID_INVALID};
     port->peer = SPA_LATENCY_INFO(side->is_input ? SPA_DIRECTION_OUTPUT : SPA_DIRECTION_INPUT);
     snprintf(port->full_name, sizeof port->full_name, "%s:%s", h->name, side->name[i]);
     return port;
 }
 
-/* Returns the id of one of our ports in the daemon's list; SPA_ID_INVALID: it is not there yet. */
-static uint32_t own_id(const struct port_host *h, const struct port_side *side, int i)
+/* Finds the ids of our ports in the daemon's list. false: it has not all of them yet. */
+static bool find_ids(struct port_host *h, const struct port_side *side)
 {
     const struct filter_client *c = h->client;
-    const struct pipewire_object *port =
-        pipewire_graph_own_port(c->common.graph, pw_filter_get_node_id(c->filter), !side->is_input, side->name[i]);
-    return port ? port->id : SPA_ID_INVALID;
-}
-
-static bool has_side(const struct port_host *h, const struct port_side *side)
-{
-    for (int i = 0; i < side->n; i++)
-        if (own_id(h, side, i) == SPA_ID_INVALID) return false;
+    for (int i = 0; i < side->n; i++) {
+        const struct pipewire_object *object =
+            pipewire_graph_own_port(c->common.graph, pw_filter_get_node_id(c->filter), !side->is_input, side->name[i]);
+        if (!object) return false;
+        ((struct pipewire_port *)side->port[i])->id = object->id;
+    }
     return true;
 }
 
 static bool await_ports(struct port_host *h)
 {
     struct filter_client *c = h->client;
-    while (!(has_side(h, &h->in) && has_side(h, &h->out) && has_side(h, &h->midi_in)))
-        if (atomic_load(&h->is_down) || !pipewire_graph_sync(c->common.graph)) return false;
+    double end = stopwatch_now() + ACTIVE_S;
+    while (!(find_ids(h, &h->in) && find_ids(h, &h->out) && find_ids(h, &h->midi_in)))
+        if (stopwatch_now() > end || atomic_load(&h->is_down) || !pipewire_graph_sync(c->common.graph)) return false;
     return true;
 }
 
 static bool activate(struct port_host *h, char *why, size_t cap)
 {
     struct filter_client *c = h->client;
-    c->unlinked = calloc((size_t)(h->in.n + h->out.n) * PIPEWIRE_MAX_QUANTUM, sizeof *c->unlinked);
-    if (!c->unlinked) return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
+    c->silence = calloc(PIPEWIRE_MAX_QUANTUM, sizeof *c->silence);
+    c->discarded = calloc((size_t)h->out.n * PIPEWIRE_MAX_QUANTUM, sizeof *c->discarded);
+    if (!c->silence || !c->discarded)
+        return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
     pipewire_graph_lock(c->common.graph);
     pipewire_client_begin_thread(&c->common);
     bool good = pw_filter_connect(c->filter, PW_FILTER_FLAG_RT_PROCESS | PW_FILTER_FLAG_CUSTOM_LATENCY, NULL, 0) == 0 &&
@@ -329,54 +336,54 @@ static void update_latencies(struct port_host *h)
 
 /* ---- links ------------------------------------------------------------------------------------- */
 
-/* Asks for a link of each port of a side to the port of the same number of a node. */
-static void ask_side(struct port_host *h, const struct port_side *side, const char *node)
+/* Requests a link of each port of a side to the port of the same number of a node. */
+static void request_side(struct port_host *h, const struct port_side *side, const char *node)
 {
     char other[512];
     for (int i = 0; node && i < side->n; i++) {
         snprintf(other, sizeof other, "%.400s:%s_%d", node, side->is_input ? "capture" : "playback", i + 1);
-        connections_ask(&h->connections, side, i, other);
+        connections_request(&h->connections, side, i, other);
     }
 }
 
-static bool ask_devices(struct port_host *h)
+static bool request_devices(struct port_host *h)
 {
     const struct live_settings *s = h->settings;
     const char *otherwise = s->connect ? "system" : NULL;
-    ask_side(h, &h->in, s->input ? s->input : otherwise);
-    ask_side(h, &h->out, s->output ? s->output : otherwise);
+    request_side(h, &h->in, s->input ? s->input : otherwise);
+    request_side(h, &h->out, s->output ? s->output : otherwise);
     return true;
 }
 
-static void link_ports(struct port_host *h, const struct connection *connection, uint32_t other, bool on)
+static uint32_t own_id(const struct port_side *side, int i)
 {
-    struct filter_client *c = h->client;
-    uint32_t ours = own_id(h, connection->side, connection->port);
-    (on ? pipewire_graph_link : pipewire_graph_unlink)(c->common.graph, connection->side->is_input ? other : ours,
-                                                       connection->side->is_input ? ours : other);
+    return ((const struct pipewire_port *)side->port[i])->id;
 }
 
-/* Keeps the port to which a connection leads, if it was asked for: follow() compares. */
-static void keep_other(struct port_host *h, const struct connection *connection, uint32_t other)
+/* Makes or removes the link of a connection to a port. false: there is none to remove. */
+static bool link_ports(struct port_host *h, const struct connection *connection, const struct pipewire_object *other,
+                       bool on)
 {
-    struct connection_list *asked = &h->connections.asked;
-    for (int i = 0; i < asked->n; i++)
-        if (asked->list[i].side == connection->side && asked->list[i].port == connection->port &&
-            strcmp(asked->list[i].other, connection->other) == 0)
-            asked->list[i].other_id = other;
+    const struct filter_client *c = h->client;
+    bool is_input = connection->side->is_input;
+    uint32_t ours = own_id(connection->side, connection->port);
+    uint32_t from = is_input ? other->id : ours, to = is_input ? ours : other->id;
+    if (!on) return pipewire_graph_unlink(c->common.graph, from, to);
+    pipewire_graph_link(c->common.graph, from, to);
+    return true;
 }
 
 static bool connect_ports(void *data, const struct connection *connection)
 {
     struct port_host *h = data;
     struct filter_client *c = h->client;
+    struct connection *requested =
+        connections_find(&h->connections.requested, connection->side, connection->port, connection->other);
     pipewire_graph_lock(c->common.graph);
     const struct pipewire_object *other =
         pipewire_graph_find_port(c->common.graph, connection->other, connection->side->is_input);
-    if (other) {
-        link_ports(h, connection, other->id, true);
-        keep_other(h, connection, other->id);
-    }
+    if (other) link_ports(h, connection, other, true);
+    if (other && requested) requested->other_serial = other->serial;
     pipewire_graph_unlock(c->common.graph);
     return other != NULL;
 }
@@ -386,7 +393,7 @@ static const struct pipewire_object *next_link(const struct port_host *h, const 
 {
     const struct filter_client *c = h->client;
     const struct pipewire_graph *g = c->common.graph;
-    uint32_t ours = own_id(h, side, port);
+    uint32_t ours = own_id(side, port);
     for (link = link ? link + 1 : g->objects; link < g->objects + g->n_objects; link++)
         if (link->kind == PIPEWIRE_LINK && (side->is_input ? link->to : link->from) == ours) return link;
     return NULL;
@@ -403,18 +410,12 @@ static int count_connections(void *data, const struct port_side *side, int port)
     return n;
 }
 
-/* Is a connection that was asked for led to this port? It is then restored as it was asked for. */
-static bool is_asked(const struct port_host *h, const struct port_side *side, int port, uint32_t other)
+/* Does a requested connection lead to this port? It is then restored as it was requested. */
+static bool is_requested(const struct port_host *h, const struct port_side *side, int port, uint64_t other)
 {
-    const struct filter_client *c = h->client;
-    for (const struct connection *asked = h->connections.asked.list;
-         asked < h->connections.asked.list + h->connections.asked.n; asked++) {
-        const struct pipewire_object *found =
-            asked->side == side && asked->port == port
-                ? pipewire_graph_find_port(c->common.graph, asked->other, side->is_input)
-                : NULL;
-        if (found && found->id == other) return true;
-    }
+    const struct connection_list *requested = &h->connections.requested;
+    for (const struct connection *one = requested->list; one < requested->list + requested->n; one++)
+        if (one->side == side && one->port == port && one->other_serial == other) return true;
     return false;
 }
 
@@ -427,9 +428,9 @@ static void list_connections(void *data, const struct port_side *side, int port,
     for (const struct pipewire_object *link = NULL; (link = next_link(h, side, port, link));) {
         const struct pipewire_object *other =
             pipewire_graph_object(c->common.graph, side->is_input ? link->from : link->to);
-        if (!other || is_asked(h, side, port, other->id)) continue;
+        if (!other || is_requested(h, side, port, other->serial)) continue;
         pipewire_graph_port_name(c->common.graph, other, name, sizeof name);
-        connections_add_seen(connections, side, port, name);
+        connections_add_current(connections, side, port, name);
     }
     pipewire_graph_unlock(c->common.graph);
 }
@@ -439,24 +440,25 @@ static bool connect_midi(struct port_host *h)
     struct filter_client *c = h->client;
     pipewire_graph_lock(c->common.graph);
     const struct pipewire_object *output = pipewire_graph_find_midi(c->common.graph, h->settings->midi.connect);
-    if (output) pipewire_graph_link(c->common.graph, output->id, own_id(h, &h->midi_in, 0));
+    if (output) pipewire_graph_link(c->common.graph, output->id, own_id(&h->midi_in, 0));
     pipewire_graph_unlock(c->common.graph);
     return output != NULL;
 }
 
-/* Moves the links that were asked for if their other end is now another port: the default device changed, or a device
- * returned. A link that the user removed stays removed. */
+/* Moves the requested links whose other end is now another port: the default device changed, or a device returned. A
+ * link that the user removed stays removed. */
 static void follow(struct port_host *h)
 {
-    struct filter_client *c = h->client;
-    for (int i = 0; i < h->connections.asked.n; i++) {
-        struct connection *asked = &h->connections.asked.list[i];
+    const struct filter_client *c = h->client;
+    const struct connection_list *list = &h->connections.requested;
+    for (struct connection *one = list->list; one < list->list + list->n; one++) {
         const struct pipewire_object *other =
-            pipewire_graph_find_port(c->common.graph, asked->other, asked->side->is_input);
-        if (!asked->other_id || !other || other->id == asked->other_id) continue;
-        link_ports(h, asked, asked->other_id, false);
-        link_ports(h, asked, other->id, true);
-        asked->other_id = other->id;
+            pipewire_graph_find_port(c->common.graph, one->other, one->side->is_input);
+        if (!one->other_serial || !other || other->serial == one->other_serial) continue;
+        const struct pipewire_object *former = pipewire_graph_find_serial(c->common.graph, one->other_serial);
+        bool was_removed = former && !link_ports(h, one, former, false);
+        one->other_serial = was_removed ? 0 : other->serial;
+        if (!was_removed) link_ports(h, one, other, true);
     }
 }
 
@@ -467,8 +469,9 @@ static void tend(struct port_host *h)
     pipewire_graph_lock(c->common.graph);
     follow(h);
     pipewire_graph_unlock(c->common.graph);
-    atomic_store(&h->midi_is_sought, true); /* a new port may be that of a device that was plugged in again */
-    atomic_store(&h->has_new_port, true);
+    /* A new port may be that of a device that was plugged in again. */
+    if (atomic_exchange(&c->common.graph->has_new_port, false)) atomic_store(&h->midi_is_missing, true);
+    atomic_store(&h->graph_changed, true);
 }
 
 static bool is_idle(const struct port_host *h)
@@ -486,7 +489,11 @@ static bool choose(struct port_host *h, struct live_settings *s)
         message_usage("pipewire", "--%s belongs to --sink or --source; give one", s->channels ? "channels" : "default");
         return false;
     }
-    const char *refused = s->source && s->sink ? "--source" : s->midi.on ? "--midi" : s->connect ? "--connect" : NULL;
+    const char *refused = s->source && s->sink ? "--source"
+                          : s->name            ? "--name"
+                          : s->midi.on         ? "--midi"
+                          : s->connect         ? "--connect"
+                                               : NULL;
     if (refused) {
         message_usage("pipewire", "%s cannot be with %s; leave it out", refused, s->sink ? "--sink" : "--source");
         return false;
@@ -510,12 +517,10 @@ int pipewire_command(int argc, char **argv)
         .leave = leave,
         .rate = pipewire_client_rate,
         .block = pipewire_client_block,
-        .is_realtime = is_realtime,
-        .client_name = client_name,
         .port_name = port_name,
         .add_port = add_port,
         .activate = activate,
-        .ask_devices = ask_devices,
+        .request_devices = request_devices,
         .connect_midi = connect_midi,
         .update_latencies = update_latencies,
         .tend = tend,

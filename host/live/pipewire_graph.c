@@ -21,6 +21,13 @@ const struct pipewire_object *pipewire_graph_object(const struct pipewire_graph 
     return NULL;
 }
 
+const struct pipewire_object *pipewire_graph_find_serial(const struct pipewire_graph *g, uint64_t serial)
+{
+    for (int i = 0; i < g->n_objects; i++)
+        if (g->objects[i].serial == serial) return &g->objects[i];
+    return NULL;
+}
+
 static void free_object(struct pipewire_object *object)
 {
     free(object->name);
@@ -69,8 +76,10 @@ static struct pipewire_object read_link(const struct spa_dict *p)
 }
 
 /* Without memory the object is left out. */
-static void add_object(struct pipewire_graph *g, uint32_t id, struct pipewire_object object)
+static void add_object(struct pipewire_graph *g, uint32_t id, const struct spa_dict *properties,
+                       struct pipewire_object object)
 {
+    const char *serial = spa_dict_lookup(properties, PW_KEY_OBJECT_SERIAL);
     if (g->n_objects == g->cap) {
         int cap = g->cap ? 2 * g->cap : 64;
         struct pipewire_object *objects = realloc(g->objects, (size_t)cap * sizeof *objects);
@@ -82,8 +91,10 @@ static void add_object(struct pipewire_graph *g, uint32_t id, struct pipewire_ob
         g->cap = cap;
     }
     object.id = id;
+    object.serial = serial ? strtoull(serial, NULL, 10) : id; /* a daemon before 0.3.41 has none */
     g->objects[g->n_objects++] = object;
     atomic_store(&g->has_changed, true);
+    if (object.kind == PIPEWIRE_PORT) atomic_store(&g->has_new_port, true);
 }
 
 /* ---- metadata ---------------------------------------------------------------------------------- */
@@ -92,7 +103,7 @@ static int on_setting(void *data, uint32_t subject, const char *key, const char 
 {
     (void)subject, (void)type;
     struct pipewire_graph *g = data;
-    int number = value ? atoi(value) : 0;
+    int number = value && atoi(value) > 0 ? atoi(value) : 0;
     if (!key) return 0;
     if (strcmp(key, "clock.rate") == 0) g->rate = number;
     if (strcmp(key, "clock.quantum") == 0) g->quantum = number;
@@ -123,11 +134,11 @@ static void bind_metadata(struct pipewire_graph *g, uint32_t id, const struct sp
                                            default_events = {PW_VERSION_METADATA_EVENTS, .property = on_default};
     const char *name = spa_dict_lookup(properties, PW_KEY_METADATA_NAME);
     bool is_settings = name && strcmp(name, "settings") == 0, is_defaults = name && strcmp(name, "default") == 0;
-    struct pw_proxy **proxy = is_settings ? &g->settings : &g->defaults;
+    struct pw_proxy **proxy = is_settings ? &g->settings_metadata : &g->default_metadata;
     if (!(is_settings || is_defaults) || *proxy) return;
     *proxy = pw_registry_bind(g->registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
     if (*proxy)
-        pw_metadata_add_listener((struct pw_metadata *)*proxy, is_settings ? &g->settings_hook : &g->defaults_hook,
+        pw_metadata_add_listener((struct pw_metadata *)*proxy, is_settings ? &g->settings_hook : &g->default_hook,
                                  is_settings ? &setting_events : &default_events, g);
 }
 
@@ -139,9 +150,9 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     (void)permissions, (void)version;
     struct pipewire_graph *g = data;
     if (!properties) return;
-    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0) add_object(g, id, read_node(properties));
-    if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0) add_object(g, id, read_port(properties));
-    if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0) add_object(g, id, read_link(properties));
+    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0) add_object(g, id, properties, read_node(properties));
+    if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0) add_object(g, id, properties, read_port(properties));
+    if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0) add_object(g, id, properties, read_link(properties));
     if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0) bind_metadata(g, id, properties);
 }
 
@@ -218,16 +229,21 @@ static bool connect_core(struct pipewire_graph *g, const char *remote, char *why
 struct pipewire_graph *pipewire_graph_open(const char *remote, char *why, size_t cap)
 {
     struct pipewire_graph *g = calloc(1, sizeof *g);
+    if (!g) {
+        message_write(why, cap, "pipewire: no memory; free some memory");
+        return NULL;
+    }
+    if (remote) unsetenv("PIPEWIRE_REMOTE"); /* libpipewire prefers it to a name that it is given */
     pw_init(NULL, NULL);
     if (!getenv("PIPEWIRE_DEBUG")) pw_log_set_level(SPA_LOG_LEVEL_NONE); /* its messages would hide the program's */
-    if (g) g->loop = pw_thread_loop_new("haloconv", NULL);
+    g->loop = pw_thread_loop_new("haloconv", NULL);
     /* The client's configuration with real-time priority; newer daemons have only one and use that. */
-    if (g && g->loop)
+    if (g->loop)
         g->context = pw_context_new(pw_thread_loop_get_loop(g->loop),
                                     pw_properties_new(PW_KEY_CONFIG_NAME, "client-rt.conf", NULL), 0);
-    if (!g || !g->context || pw_thread_loop_start(g->loop) != 0) {
-        message_write(why, cap, "pipewire: the client cannot be started; install pipewire's configuration (%s)",
-                      "client.conf");
+    if (!g->context || pw_thread_loop_start(g->loop) != 0) {
+        message_write(why, cap,
+                      "pipewire: the client cannot be started; install pipewire's configuration (client-rt.conf)");
         pipewire_graph_close(g);
         return NULL;
     }
@@ -243,8 +259,8 @@ void pipewire_graph_close(struct pipewire_graph *g)
 {
     if (!g) return;
     if (g->loop) pw_thread_loop_stop(g->loop);
-    if (g->settings) pw_proxy_destroy(g->settings);
-    if (g->defaults) pw_proxy_destroy(g->defaults);
+    if (g->settings_metadata) pw_proxy_destroy(g->settings_metadata);
+    if (g->default_metadata) pw_proxy_destroy(g->default_metadata);
     if (g->registry) pw_proxy_destroy((struct pw_proxy *)g->registry);
     if (g->core) pw_core_disconnect(g->core);
     if (g->context) pw_context_destroy(g->context);
@@ -388,7 +404,7 @@ const struct pipewire_object *pipewire_graph_find_midi(const struct pipewire_gra
 
 /* ---- links ------------------------------------------------------------------------------------- */
 
-const struct pipewire_object *pipewire_graph_find_link(const struct pipewire_graph *g, uint32_t from, uint32_t to)
+static const struct pipewire_object *find_link(const struct pipewire_graph *g, uint32_t from, uint32_t to)
 {
     for (const struct pipewire_object *link = g->objects; link < g->objects + g->n_objects; link++)
         if (link->kind == PIPEWIRE_LINK && link->from == from && link->to == to) return link;
@@ -398,7 +414,7 @@ const struct pipewire_object *pipewire_graph_find_link(const struct pipewire_gra
 void pipewire_graph_link(struct pipewire_graph *g, uint32_t from, uint32_t to)
 {
     char output[16], input[16];
-    if (pipewire_graph_find_link(g, from, to)) return;
+    if (find_link(g, from, to)) return;
     snprintf(output, sizeof output, "%u", from);
     snprintf(input, sizeof input, "%u", to);
     /* It lingers: the link lasts as long as both ports, and needs no proxy. */
@@ -410,9 +426,10 @@ void pipewire_graph_link(struct pipewire_graph *g, uint32_t from, uint32_t to)
     if (proxy) pw_proxy_destroy(proxy);
 }
 
-void pipewire_graph_unlink(struct pipewire_graph *g, uint32_t from, uint32_t to)
+bool pipewire_graph_unlink(struct pipewire_graph *g, uint32_t from, uint32_t to)
 {
-    const struct pipewire_object *link = pipewire_graph_find_link(g, from, to);
+    const struct pipewire_object *link = find_link(g, from, to);
     if (link) pw_registry_destroy(g->registry, link->id);
+    return link != NULL;
 }
 #endif

@@ -193,30 +193,6 @@ static bool join(struct port_host *h, char *why, size_t cap)
     return false;
 }
 
-static bool is_realtime(const struct port_host *h)
-{
-    (void)h;
-    return true; /* the module-rt of the client's configuration asks for it */
-}
-
-static const char *client_name(const struct port_host *h)
-{
-    return h->name;
-}
-
-static const char *port_name(const struct port_host *h, const void *port)
-{
-    (void)port;
-    return h->name;
-}
-
-/* The streams make the ports. */
-static void *add_port(struct port_host *h, const struct port_side *side, int i, char *why, size_t cap)
-{
-    (void)side, (void)i, (void)why, (void)cap;
-    return h->client;
-}
-
 /* Finds the channels of both streams. --channels are those of the sink or source. */
 static bool choose_channels(struct port_host *h, char *why, size_t cap)
 {
@@ -362,23 +338,6 @@ static bool activate(struct port_host *h, char *why, size_t cap)
     return good || message_write(why, cap, "pipewire: the streams cannot be made; see the daemon's messages");
 }
 
-static bool ask_devices(struct port_host *h)
-{
-    (void)h;
-    return true;
-}
-
-static bool connect_midi(struct port_host *h)
-{
-    (void)h;
-    return false;
-}
-
-static void update_latencies(struct port_host *h)
-{
-    (void)h; /* on_parameter passes them on, whatever the mask */
-}
-
 /* Leads the stream to the device that was asked for when that appears. */
 static void tend(struct port_host *h)
 {
@@ -410,42 +369,16 @@ static void report(const struct port_host *h)
                  s->sink ? "plays to" : "records from", target ? target : "the default device");
 }
 
-static bool connect_ports(void *data, const struct connection *connection)
-{
-    (void)data, (void)connection;
-    return false;
-}
-
-static int count_connections(void *data, const struct port_side *side, int port)
-{
-    (void)data, (void)side, (void)port;
-    return 0;
-}
-
-static void list_connections(void *data, const struct port_side *side, int port, struct connections *connections)
-{
-    (void)data, (void)side, (void)port, (void)connections;
-}
-
-const struct port_server pipewire_stream_server = {
-    .line = &pipewire_line,
-    .name = "the PipeWire daemon",
-    .list_command = "pw-link -o",
-    .join = join,
-    .leave = leave,
-    .check = choose_channels,
-    .rate = pipewire_client_rate,
-    .block = pipewire_client_block,
-    .is_realtime = is_realtime,
-    .client_name = client_name,
-    .port_name = port_name,
-    .add_port = add_port,
-    .activate = activate,
-    .ask_devices = ask_devices,
-    .connect_midi = connect_midi,
-    .update_latencies = update_latencies,
-    .tend = tend,
-    .is_idle = is_idle,
-    .report = report,
-    .connections = {.connect = connect_ports, .count = count_connections, .list = list_connections}};
+const struct port_server pipewire_stream_server = {.line = &pipewire_line,
+                                                   .name = "the PipeWire daemon",
+                                                   .list_command = "pw-link -o",
+                                                   .join = join,
+                                                   .check = choose_channels,
+                                                   .leave = leave,
+                                                   .rate = pipewire_client_rate,
+                                                   .block = pipewire_client_block,
+                                                   .activate = activate,
+                                                   .tend = tend,
+                                                   .is_idle = is_idle,
+                                                   .report = report};
 #endif

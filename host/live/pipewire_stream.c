@@ -346,8 +346,9 @@ static void tend(struct port_host *h)
     if (!pipewire_client_tend(h)) return;
     pipewire_graph_lock(g);
     uint32_t node = pw_stream_get_node_id(h->settings->sink ? c->playback : c->capture);
-    if (find_target(c) && g->defaults)
-        pw_metadata_set_property((struct pw_metadata *)g->defaults, node, PW_KEY_TARGET_OBJECT, NULL, c->target);
+    if (find_target(c) && g->default_metadata)
+        pw_metadata_set_property((struct pw_metadata *)g->default_metadata, node, PW_KEY_TARGET_OBJECT, NULL,
+                                 c->target);
     pipewire_graph_unlock(g);
 }
 

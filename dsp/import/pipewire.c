@@ -268,8 +268,7 @@ static void note_sources(struct graph *g)
     for (const struct node *node = g->nodes; node < g->nodes + g->n_nodes; node++) {
         if (node->type != &node_spatializer) continue;
         IMPORT_NOTE(g->import, node->json->line, node->statement,
-                    "plays one direction; for moving sources give the bank itself, with a channel for each: haloconv "
-                    "pipewire --sink NAME --channels N BANK");
+                    "plays one direction; for moving sources make a sink of the bank itself, with a channel for each");
         return;
     }
 }

@@ -428,7 +428,7 @@ def test_spatializers_of_a_bank_for_one_ear_are_refused_and_another_form_is_note
     pathlib.Path("a.conf").write_text("context.modules = [ " + module(graph, 1, 3) + " ]")
     done = haloconv("check", "a.conf")
     assert done.returncode == 1
-    for says in ("has 1 outputs; give a bank for two ears", "pipewire --sink NAME --channels N BANK",
+    for says in ("has 1 outputs; give a bank for two ears", "make a sink of the bank itself",
                  '"b:Out 1" does not exist; name another, as NODE:Out L'):
         assert says in done.stderr, done.stderr
 

@@ -173,6 +173,11 @@ def read(path):
     return soundfile.read(str(path), dtype="float64", always_2d=True)[0]
 
 
+def residual_db(got, want):
+    """The largest error beside the largest sample, in dB."""
+    return 20 * np.log10(np.abs(got - want).max() / np.abs(want).max() + 1e-15)
+
+
 def assert_close(got, want, share=PEAK_SHARE, quantum=0.0):
     """Within share of the peak (and a quantum of the file format); NaN is not."""
     want = np.asarray(want, np.float64)

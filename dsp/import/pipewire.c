@@ -33,15 +33,19 @@ static int find_node(const struct graph *g, const char *name, size_t length)
     return -1;
 }
 
-/* Finds a port by its index or its name, which is In, or In 1 if the node has several. -1: absent. */
-static int find_port(const char *name, const char *stem, int n)
+/* Finds a port by its index or its name, which is In, or In 1 if the node has several; the outputs of a spatializer are
+ * Out L and Out R. -1: absent. */
+static int find_port(const char *name, const struct node_type *type, bool is_output)
 {
+    const char *stem = is_output ? "Out" : "In";
+    const char *suffixes = is_output && type == &node_spatializer ? "LR" : "12345678";
+    int n = is_output ? type->n_out : type->n_in;
     char known[16], *end;
     unsigned long index = strtoul(name, &end, 10);
     if (*name >= '0' && *name <= '9' && !*end) return index < (unsigned long)n ? (int)index : -1;
     if (n == 1) return strcmp(name, stem) == 0 ? 0 : -1;
     for (int i = 0; i < n; i++) {
-        snprintf(known, sizeof known, "%s %d", stem, i + 1);
+        snprintf(known, sizeof known, "%s %c", stem, suffixes[i]);
         if (strcmp(name, known) == 0) return i;
     }
     return -1;
@@ -55,14 +59,11 @@ static bool port_find(struct graph *g, const struct relaxed *at, int own, bool i
     const char *port_name = *node >= 0 ? colon + 1 : name;
     if (*node < 0) *node = own;
     const struct node_type *type = g->nodes[*node].type;
-    bool is_ear = is_output && type == &node_spatializer && strncmp(port_name, "Out ", 4) == 0;
-    if (is_ear)
-        *port = strcmp(port_name, "Out L") == 0 ? 0 : strcmp(port_name, "Out R") == 0 ? 1 : -1;
-    else
-        *port = find_port(port_name, is_output ? "Out" : "In", is_output ? type->n_out : type->n_in);
+    *port = find_port(port_name, type, is_output);
     if (*port >= 0) return true;
+    const char *example = !is_output ? "In" : type == &node_spatializer ? "Out L" : "Out";
     IMPORT_REFUSE(g->import, at->line, "filter.graph", "the %s \"%.80s\" does not exist; name another, as NODE:%s",
-                  is_output ? "output" : "input", name, is_output ? "Out" : "In");
+                  is_output ? "output" : "input", name, example);
     return false;
 }
 
@@ -261,6 +262,17 @@ static void warn_volumes(struct import *import, const struct relaxed *graph)
     }
 }
 
+/* A spatializer stays where its controls say. */
+static void note_sources(struct graph *g)
+{
+    for (const struct node *node = g->nodes; node < g->nodes + g->n_nodes; node++) {
+        if (node->type != &node_spatializer) continue;
+        IMPORT_NOTE(g->import, node->json->line, node->statement,
+                    "plays one direction; for moving sources make a sink of the bank itself, with a channel for each");
+        return;
+    }
+}
+
 static void read_graph(struct graph *g, const struct relaxed *args)
 {
     struct import *import = g->import;
@@ -274,6 +286,7 @@ static void read_graph(struct graph *g, const struct relaxed *args)
     if (!g->nodes) return;
     bool are_known = true;
     for (const struct relaxed *node = nodes->first; node; node = node->next) are_known &= add_node(g, node);
+    note_sources(g);
     if (!are_known) return; /* the ports of an unknown node are unknown, too */
     const struct relaxed *links = relaxed_get(graph, "links");
     int n_left = NODE_PORTS * n;
@@ -295,20 +308,39 @@ static void read_graph(struct graph *g, const struct relaxed *args)
         play_graph(g, copy);
 }
 
+/* Returns the name of a stream's node: its own or, as PipeWire makes it, that of the module with a prefix. */
+static const char *node_name(struct import *import, const struct relaxed *args, const struct relaxed *stream,
+                             const char *prefix)
+{
+    const char *own = relaxed_text(stream, "node.name", NULL), *name = relaxed_text(args, "node.name", "haloconv");
+    size_t cap = strlen(prefix) + strlen(name) + 1;
+    char *text = own ? NULL : arena_alloc(import->c->arena, cap, 1);
+    if (!text) return own ? own : name;
+    snprintf(text, cap, "%s%s", prefix, name);
+    return text;
+}
+
+/* Returns the name of the node to which a stream leads; NULL: any. A number is that of a node that has gone. */
+static const char *target_name(const struct relaxed *stream)
+{
+    const char *name = relaxed_text(stream, "target.object", relaxed_text(stream, "node.target", NULL));
+    return name && name[strspn(name, "-0123456789")] ? name : NULL;
+}
+
 /* Records the sink or virtual microphone that the streams make. */
 static void read_device(struct import *import, const struct relaxed *args)
 {
     const struct relaxed *in = relaxed_get(args, "capture.props"), *out = relaxed_get(args, "playback.props");
     bool is_sink = strncmp(relaxed_text(in, "media.class", ""), "Audio/Sink", 10) == 0;
     bool is_source = strncmp(relaxed_text(out, "media.class", ""), "Audio/Source", 12) == 0;
-    const struct relaxed *node = is_sink ? in : out, *other = is_sink ? out : in;
+    const struct relaxed *node = is_sink ? in : out;
     hc_virtual_device *device = is_sink != is_source ? arena_alloc(import->c->arena, 1, sizeof *device) : NULL;
     if (!device) return;
     *device = (hc_virtual_device){
         .is_source = is_source,
-        .name = relaxed_text(node, "node.name", relaxed_text(args, "node.name", "haloconv")),
+        .name = node_name(import, args, node, is_sink ? "input." : "output."),
         .description = relaxed_text(node, "node.description", relaxed_text(args, "node.description", NULL)),
-        .target = relaxed_text(other, "target.object", relaxed_text(other, "node.target", NULL))};
+        .target = target_name(is_sink ? out : in)};
     import->c->device = device;
 }
 

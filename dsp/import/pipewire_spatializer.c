@@ -62,7 +62,10 @@ static const hc_bank_data *bank_get(struct import *import, const struct node *no
     if (!error && bank->data.n_out != 2)
         NODE_REFUSE(import, node, "%s: has %d outputs; give a bank for two ears", path, bank->data.n_out);
     if (error) diagnostic(&c->diagnostics, error, node->json->line, node->statement, "%s", why);
-    if (error || bank->data.n_out != 2) return NULL;
+    if (error || bank->data.n_out != 2) {
+        hc_bank_data_free(&bank->data); /* the next node of this file finds no entries */
+        return NULL;
+    }
     bank->gain = loudness_gain(&bank->data);
     return &bank->data;
 }

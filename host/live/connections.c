@@ -18,12 +18,17 @@ static void append(struct connection_list *to, const struct port_side *side, int
     snprintf(connection->other, sizeof connection->other, "%s", other);
 }
 
-/* Appends a connection, unless the list has it. */
+struct connection *connections_find(const struct connection_list *list, const struct port_side *side, int port,
+                                    const char *other)
+{
+    for (struct connection *one = list->list; one < list->list + list->n; one++)
+        if (one->side == side && one->port == port && strcmp(one->other, other) == 0) return one;
+    return NULL;
+}
+
 static void add(struct connection_list *to, const struct port_side *side, int port, const char *other)
 {
-    for (const struct connection *old = to->list; old < to->list + to->n; old++)
-        if (old->side == side && old->port == port && strcmp(old->other, other) == 0) return;
-    append(to, side, port, other);
+    if (!connections_find(to, side, port, other)) append(to, side, port, other);
 }
 
 static void add_all(struct connection_list *to, const struct connection_list *from)
@@ -32,24 +37,24 @@ static void add_all(struct connection_list *to, const struct connection_list *fr
         add(to, one->side, one->port, one->other);
 }
 
-void connections_ask(struct connections *c, const struct port_side *side, int port, const char *other)
+void connections_request(struct connections *c, const struct port_side *side, int port, const char *other)
 {
-    add(&c->asked, side, port, other);
-    add(&c->wanted, side, port, other);
+    add(&c->requested, side, port, other);
+    add(&c->missing, side, port, other);
 }
 
 int connections_make(struct connections *c)
 {
-    int n = c->wanted.n, left = 0;
+    int n = c->missing.n, left = 0;
     for (int i = 0; i < n; i++)
-        if (!c->server.connect(c->server.data, &c->wanted.list[i])) c->wanted.list[left++] = c->wanted.list[i];
-    c->wanted.n = left;
+        if (!c->server.connect(c->server.data, &c->missing.list[i])) c->missing.list[left++] = c->missing.list[i];
+    c->missing.n = left;
     return n - left;
 }
 
-void connections_add_seen(struct connections *c, const struct port_side *side, int port, const char *other)
+void connections_add_current(struct connections *c, const struct port_side *side, int port, const char *other)
 {
-    add(&c->seen, side, port, other);
+    add(&c->current, side, port, other);
 }
 
 static void list_side(struct connections *c, const struct port_side *side)
@@ -59,10 +64,10 @@ static void list_side(struct connections *c, const struct port_side *side)
 
 void connections_remember(struct connections *c, const struct port_side *const *sides, int n)
 {
-    struct connection_list former = c->last;
-    c->last = c->seen;
-    c->seen = former;
-    c->seen.n = 0;
+    struct connection_list former = c->previous;
+    c->previous = c->current;
+    c->current = former;
+    c->current.n = 0;
     for (int i = 0; i < n; i++) list_side(c, sides[i]);
 }
 
@@ -77,17 +82,17 @@ void connections_add_new(struct connections *c, const struct port_side *const *s
 
 void connections_restore(struct connections *c)
 {
-    add_all(&c->wanted, &c->asked);
-    add_all(&c->wanted, &c->last);
-    add_all(&c->wanted, &c->seen);
-    c->last.n = c->seen.n = 0;
+    add_all(&c->missing, &c->requested);
+    add_all(&c->missing, &c->previous);
+    add_all(&c->missing, &c->current);
+    c->previous.n = c->current.n = 0;
     c->n_connected = 0;
 }
 
 void connections_free(struct connections *c)
 {
-    free(c->asked.list);
-    free(c->wanted.list);
-    free(c->last.list);
-    free(c->seen.list);
+    free(c->requested.list);
+    free(c->missing.list);
+    free(c->previous.list);
+    free(c->current.list);
 }

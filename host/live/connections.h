@@ -19,7 +19,7 @@ struct connection {       /* one of our ports, and its other end                
     const struct port_side *side;
     int port;
     char other[512];
-    uint32_t other_id;    /* of `asked`: the id of the port to which it led last; 0: none. PipeWire alone uses it */
+    uint64_t other_serial; /* of `requested`: the port to which it led last; 0: none. PipeWire alone uses it      */
 };
 
 struct connection_list {
@@ -29,29 +29,34 @@ struct connection_list {
 
 struct connections;
 
-struct connection_server { /* the server's calls                                                                 */
+struct connection_server { /* the server's calls; all NULL: it makes the connections itself                      */
     void *data;
     bool (*connect)(void *data, const struct connection *connection); /* false: the other end does not exist yet */
     int (*count)(void *data, const struct port_side *side, int port); /* connections of a port                   */
-    /* Calls connections_add_seen for every connection of a port. */
+    /* Calls connections_add_current for every connection of a port. */
     void (*list)(void *data, const struct port_side *side, int port, struct connections *connections);
 };
 
 struct connections {
     struct connection_server server;
-    struct connection_list asked;      /* from --connect and the configuration                                   */
-    struct connection_list wanted;     /* connections still to be made                                           */
-    struct connection_list seen, last; /* connections of our ports: now, and a second before                     */
+    struct connection_list requested;  /* by --connect, --input, --output and the configuration                  */
+    struct connection_list missing;    /* connections still to be made                                           */
+    struct connection_list current, previous; /* connections of our ports: now, and a second before              */
     int n_connected;                   /* connections at the last connections_add_new                            */
 };
 
-/* Asks for a connection, on this server and every later one. */
-void connections_ask(struct connections *connections, const struct port_side *side, int port, const char *other);
+/* Requests a connection, on this server and every later one. */
+void connections_request(struct connections *connections, const struct port_side *side, int port, const char *other);
 
-/* Makes the wanted connections whose other end exists, and returns their number; the others stay wanted. */
+/* Makes the missing connections whose other end exists, and returns their number; the others stay missing. */
 int connections_make(struct connections *connections);
 
-void connections_add_seen(struct connections *connections, const struct port_side *side, int port, const char *other);
+/* Returns the connection of a port in a list; NULL: absent. */
+struct connection *connections_find(const struct connection_list *list, const struct port_side *side, int port,
+                                    const char *other);
+
+void connections_add_current(struct connections *connections, const struct port_side *side, int port,
+                             const char *other);
 
 /* Lists the connections of the n sides, and keeps the list before: a server removes connections before it ends. */
 void connections_remember(struct connections *connections, const struct port_side *const *sides, int n);
@@ -59,7 +64,7 @@ void connections_remember(struct connections *connections, const struct port_sid
 /* Adds new connections of the n sides to the newest list. Cheap: the control thread calls it in every loop. */
 void connections_add_new(struct connections *connections, const struct port_side *const *sides, int n);
 
-/* Call it when the client has left its server: all connections of `asked` and of the last lists are wanted again. */
+/* Call it when the client has left its server: all requested connections and those of the newest lists are missing. */
 void connections_restore(struct connections *connections);
 
 void connections_free(struct connections *connections);

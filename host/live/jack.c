@@ -93,8 +93,8 @@ static void on_port(jack_port_id_t port, int is_new, void *data)
     (void)port;
     struct port_host *h = data;
     if (!is_new) return;
-    atomic_store(&h->midi_is_sought, true); /* the new port may be that of a device that was plugged in again */
-    atomic_store(&h->has_new_port, true);
+    atomic_store(&h->midi_is_missing, true); /* the new port may be that of a device that was plugged in again */
+    atomic_store(&h->graph_changed, true);
 }
 
 static void on_shutdown(jack_status_t code, const char *reason, void *data)
@@ -206,21 +206,21 @@ static void update_latencies(struct port_host *h)
 
 /* ---- connections ------------------------------------------------------------------------------- */
 
-/* Asks for a connection of each port of a side to the sound card's port of the same number. */
-static void ask_side(struct port_host *h, const struct port_side *side)
+/* Requests a connection of each port of a side to the sound card's port of the same number. */
+static void request_side(struct port_host *h, const struct port_side *side)
 {
     const char **ports = jack_get_ports(h->client, NULL, JACK_DEFAULT_AUDIO_TYPE,
                                         JackPortIsPhysical | (side->is_input ? JackPortIsOutput : JackPortIsInput));
-    for (int i = 0; ports && ports[i] && i < side->n; i++) connections_ask(&h->connections, side, i, ports[i]);
+    for (int i = 0; ports && ports[i] && i < side->n; i++) connections_request(&h->connections, side, i, ports[i]);
     if (!ports) message_note("--connect: the sound card has no %s", side->is_input ? "inputs" : "outputs");
     jack_free(ports);
 }
 
-static bool ask_devices(struct port_host *h)
+static bool request_devices(struct port_host *h)
 {
     if (!h->settings->connect) return true;
-    ask_side(h, &h->in);
-    ask_side(h, &h->out);
+    request_side(h, &h->in);
+    request_side(h, &h->out);
     return !atomic_load(&h->is_down);
 }
 
@@ -245,7 +245,7 @@ static void list_connections(void *data, const struct port_side *side, int port,
 {
     struct port_host *h = data;
     const char **others = jack_port_get_all_connections(h->client, side->port[port]);
-    for (int k = 0; others && others[k]; k++) connections_add_seen(connections, side, port, others[k]);
+    for (int k = 0; others && others[k]; k++) connections_add_current(connections, side, port, others[k]);
     jack_free(others);
 }
 
@@ -269,7 +269,7 @@ int jack_command(int argc, char **argv)
         .port_name = port_name,
         .add_port = add_port,
         .activate = activate,
-        .ask_devices = ask_devices,
+        .request_devices = request_devices,
         .connect_midi = connect_midi,
         .update_latencies = update_latencies,
         .connections = {.connect = connect_ports, .count = count_connections, .list = list_connections}};

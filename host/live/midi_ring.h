@@ -20,7 +20,7 @@ struct midi_ring {
 };
 
 /* Copies a channel message; ignores all others: clocks, system messages, and fragments of a long exclusive message. The
- * caller gives a whole message, as JACK does. [rt], audio thread */
+ * caller gives a whole message, as JACK and PipeWire do. [rt], audio thread */
 void midi_ring_put(struct midi_ring *ring, const uint8_t *bytes, size_t n);
 
 /* Dequeues the oldest message. false: the ring is empty. Control thread. */

@@ -1,6 +1,7 @@
 /* haloconv pipewire - a node of PipeWire with one port a channel. */
 #include "host/commands.h"
 #include "host/message.h"
+#include "host/stopwatch.h"
 #include "live_options.h"
 #include "pipewire_channels.h"
 
@@ -68,8 +69,7 @@ const struct command_line pipewire_line = {
     .masks_from = 1};
 
 #ifdef HC_WITH_PIPEWIRE
-#include "pipewire_cycle.h"
-#include "pipewire_graph.h"
+#include "pipewire_client.h"
 #include "pipewire_stream.h"
 #include "port_host.h"
 
@@ -81,36 +81,33 @@ const struct command_line pipewire_line = {
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_QUANTUM = 8192, ACTIVE_S = 5 }; /* frames of a buffer of pw_filter; longest wait for the ports */
+enum { ACTIVE_S = 5 }; /* longest wait for the ports */
 
 struct pipewire_port { /* PipeWire's data of a port */
-    struct port_host *host;
     const struct port_side *side;
-    int index;
+    uint32_t id;                  /* in the daemon's list; SPA_ID_INVALID: it is not there yet */
     struct spa_latency_info peer; /* latency that the port's links report; loop thread */
     char full_name[300];
 };
 
-struct pipewire_client {
-    struct port_host *host;
-    struct pipewire_graph *graph;
+struct filter_client {
+    struct pipewire_client common;
     struct pw_filter *filter;
     struct spa_hook hook;
-    float *unlinked;  /* [in.n + out.n][MAX_QUANTUM]: buffers of ports without a link; audio thread */
-    uint32_t *linked; /* [n_linked]: the ports to which the asked connections led last; 0: none yet */
-    int n_linked;
+    float *silence; /* [PIPEWIRE_MAX_QUANTUM]: of each input without a link; audio thread */
+    float
+        *discarded; /* [out.n][PIPEWIRE_MAX_QUANTUM]: of outputs without a link, whose peaks are shown; audio thread */
     atomic_bool is_streaming;
-    struct pipewire_cycle cycle;
 };
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
 
-/* Sets the buffers of a side. Ports without a link have none. */
-static void find_buffers(struct port_side *side, float *unlinked, int n)
+/* Sets the buffers of a side. Ports without a link have none: port i gets unlinked + i * stride. */
+static void find_buffers(struct port_side *side, float *unlinked, size_t stride, int n)
 {
     for (int i = 0; i < side->n; i++) {
         float *buffer = pw_filter_get_dsp_buffer(side->port[i], (uint32_t)n);
-        side->buffer[i] = buffer ? buffer : unlinked + (size_t)i * MAX_QUANTUM;
+        side->buffer[i] = buffer ? buffer : unlinked + (size_t)i * stride;
     }
 }
 
@@ -131,22 +128,13 @@ static void copy_midi(struct midi_ring *ring, void *port)
 
 static void on_process(void *data, struct spa_io_position *position)
 {
-    struct pipewire_client *c = data;
-    struct port_host *h = c->host;
-    const struct spa_io_clock *clock = &position->clock;
-    int n = clock->duration < MAX_QUANTUM ? (int)clock->duration : MAX_QUANTUM;
-    pipewire_cycle_begin(&c->cycle, clock, n, h);
-    find_buffers(&h->in, c->unlinked, n);
-    find_buffers(&h->out, c->unlinked + (size_t)h->in.n * MAX_QUANTUM, n);
+    struct filter_client *c = data;
+    struct port_host *h = c->common.host;
+    int n = pipewire_client_begin_cycle(&c->common, &position->clock);
+    find_buffers(&h->in, c->silence, 0, n);
+    find_buffers(&h->out, c->discarded, PIPEWIRE_MAX_QUANTUM, n);
     hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
     if (h->midi_in.n > 0) copy_midi(&h->midi_ring, h->midi_in.port[0]);
-}
-
-static int on_thread(struct spa_loop *loop, bool async, uint32_t number, const void *data, size_t size, void *host)
-{
-    (void)loop, (void)async, (void)number, (void)data, (void)size;
-    port_host_begin_thread(host);
-    return 0;
 }
 
 /* ---- loop thread ------------------------------------------------------------------------------- */
@@ -154,15 +142,15 @@ static int on_thread(struct spa_loop *loop, bool async, uint32_t number, const v
 static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state state, const char *error)
 {
     (void)error;
-    struct pipewire_client *c = data;
+    struct filter_client *c = data;
     bool was_streaming = old == PW_FILTER_STATE_STREAMING, is_streaming = state == PW_FILTER_STATE_STREAMING;
-    if (is_streaming) atomic_store(&c->cycle.is_resumed, true);
+    if (is_streaming) atomic_store(&c->common.cycle.is_first, true);
     atomic_store(&c->is_streaming, is_streaming);
     /* What played before a pause must not end in what plays after it. */
-    if (was_streaming && !is_streaming) hc_live_forget(c->host->live);
+    if (was_streaming && !is_streaming) hc_live_forget(c->common.host->live);
     if (state == PW_FILTER_STATE_ERROR || (state == PW_FILTER_STATE_UNCONNECTED && old >= PW_FILTER_STATE_PAUSED))
-        atomic_store(&c->host->is_down, true);
-    pw_thread_loop_signal(c->graph->loop, false);
+        atomic_store(&c->common.host->is_down, true);
+    pw_thread_loop_signal(c->common.graph->loop, false);
 }
 
 /* Sets the latency of port i of a side: the range of all ports on the other side that have a route to or from this
@@ -180,7 +168,7 @@ static void set_latency(struct port_host *h, const struct port_side *side, int i
     }
     spa_latency_info_combine_finish(&range);
     const struct spa_pod *parameter = spa_latency_build(&builder, SPA_PARAM_Latency, &range);
-    pw_filter_update_params(((struct pipewire_client *)h->client)->filter, side->port[i], &parameter, 1);
+    pw_filter_update_params(((struct filter_client *)h->client)->filter, side->port[i], &parameter, 1);
 }
 
 /* Capture latency goes from inputs to outputs, playback latency from outputs to inputs. */
@@ -193,30 +181,32 @@ static void set_latencies(struct port_host *h, const struct port_side *side)
 
 static void on_parameter(void *data, void *port_data, uint32_t id, const struct spa_pod *parameter)
 {
-    struct pipewire_client *c = data;
+    struct filter_client *c = data;
     struct pipewire_port *port = port_data;
     struct spa_latency_info latency;
     if (!port || id != SPA_PARAM_Latency || !parameter || port->side->is_midi ||
         spa_latency_parse(parameter, &latency) < 0)
         return;
     port->peer = latency;
-    set_latencies(c->host, port->side->is_input ? &c->host->out : &c->host->in);
+    set_latencies(c->common.host, port->side->is_input ? &c->common.host->out : &c->common.host->in);
 }
 
 /* ---- the client -------------------------------------------------------------------------------- */
 
 static void leave(struct port_host *h)
 {
-    struct pipewire_client *c = h->client;
-    for (int i = 0; i < h->connections.asked.n; i++) h->connections.asked.list[i].other_id = 0; /* ids of this daemon */
-    if (c->graph) pipewire_graph_lock(c->graph);
+    struct filter_client *c = h->client;
+    for (int i = 0; i < h->connections.requested.n; i++)
+        h->connections.requested.list[i].other_serial = 0; /* those were of this daemon */
+    if (c->common.graph) pipewire_graph_lock(c->common.graph);
     if (c->filter) {
         spa_hook_remove(&c->hook);
         pw_filter_destroy(c->filter);
     }
-    if (c->graph) pipewire_graph_unlock(c->graph);
-    pipewire_graph_close(c->graph);
-    free(c->unlinked);
+    if (c->common.graph) pipewire_graph_unlock(c->common.graph);
+    pipewire_graph_close(c->common.graph);
+    free(c->silence);
+    free(c->discarded);
     free(c);
 }
 
@@ -228,55 +218,31 @@ static struct pw_properties *node_properties(const struct port_host *h)
         pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Filter", PW_KEY_MEDIA_ROLE, "DSP",
                           PW_KEY_APP_NAME, "haloconv", PW_KEY_NODE_NAME, h->name, PW_KEY_NODE_DESCRIPTION,
                           s->description ? s->description : h->name, PW_KEY_NODE_ALWAYS_PROCESS, "true", NULL);
-    int rate = s->rate ? s->rate : 48000;
-    if (p && s->block) pw_properties_setf(p, PW_KEY_NODE_LATENCY, "%d/%d", s->block, rate);
-    if (p && s->rate) pw_properties_setf(p, PW_KEY_NODE_RATE, "1/%d", rate);
+    if (p) pipewire_client_set_format(h, p);
     return p;
 }
 
-static bool open_filter(struct port_host *h, struct pipewire_client *c, char *why, size_t cap)
+static bool open_filter(struct port_host *h, struct filter_client *c, char *why, size_t cap)
 {
     static const struct pw_filter_events events = {PW_VERSION_FILTER_EVENTS, .state_changed = on_state,
                                                    .param_changed = on_parameter, .process = on_process};
-    pipewire_graph_lock(c->graph);
-    c->filter = pw_filter_new(c->graph->core, h->name, node_properties(h));
+    pipewire_graph_lock(c->common.graph);
+    c->filter = pw_filter_new(c->common.graph->core, h->name, node_properties(h));
     if (c->filter) pw_filter_add_listener(c->filter, &c->hook, &events, c);
-    pipewire_graph_unlock(c->graph);
+    pipewire_graph_unlock(c->common.graph);
     return c->filter || message_write(why, cap, "pipewire: no memory for a node; free some memory");
 }
 
 static bool join(struct port_host *h, char *why, size_t cap)
 {
-    struct pipewire_client *c = h->client = calloc(1, sizeof *c);
+    struct filter_client *c = h->client = calloc(1, sizeof *c);
     if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
-    c->host = h;
-    c->graph = pipewire_graph_open(h->settings->server, why, cap);
-    if (c->graph && open_filter(h, c, why, cap)) return true;
+    c->common.host = h;
+    c->common.graph = pipewire_graph_open(h->settings->server, why, cap);
+    if (c->common.graph && open_filter(h, c, why, cap)) return true;
     leave(h);
     h->client = NULL;
     return false;
-}
-
-/* Before the first cycle the daemon's settings say what the graph will probably have. */
-static int rate(const struct port_host *h)
-{
-    return pipewire_graph_rate(((const struct pipewire_client *)h->client)->graph, h->settings->rate);
-}
-
-static int block(const struct port_host *h)
-{
-    return pipewire_graph_quantum(((const struct pipewire_client *)h->client)->graph, h->settings->block);
-}
-
-static bool is_realtime(const struct port_host *h)
-{
-    (void)h;
-    return true; /* the daemon's module-rt asks for it in every client */
-}
-
-static const char *client_name(const struct port_host *h)
-{
-    return h->name;
 }
 
 static const char *port_name(const struct port_host *h, const void *port)
@@ -285,133 +251,149 @@ static const char *port_name(const struct port_host *h, const void *port)
     return ((const struct pipewire_port *)port)->full_name;
 }
 
+/* Has an earlier port this name? PipeWire would allow it, but a link would not know which one is meant. */
+static bool is_taken(const struct port_host *h, const struct port_side *side, int i)
+{
+    const struct port_side *earlier[] = {&h->in, &h->out};
+    for (int k = 0; k < 2; k++)
+        for (int n = 0; n < earlier[k]->n && earlier[k]->is_input == side->is_input; n++) {
+            if (earlier[k] == side && n == i) break;
+            if (strcmp(earlier[k]->name[n], side->name[i]) == 0) return true;
+        }
+    return false;
+}
+
 static void *add_port(struct port_host *h, const struct port_side *side, int i, char *why, size_t cap)
 {
-    struct pipewire_client *c = h->client;
-    pipewire_graph_lock(c->graph);
+    struct filter_client *c = h->client;
+    if (is_taken(h, side, i)) {
+        message_write(why, cap, "pipewire: port %s cannot be made; give each port a different name", side->name[i]);
+        return NULL;
+    }
+    pipewire_graph_lock(c->common.graph);
     struct pipewire_port *port = pw_filter_add_port(
         c->filter, side->is_input ? PW_DIRECTION_INPUT : PW_DIRECTION_OUTPUT, PW_FILTER_PORT_FLAG_MAP_BUFFERS,
         sizeof *port,
         pw_properties_new(PW_KEY_FORMAT_DSP, side->is_midi ? "8 bit raw midi" : "32 bit float mono audio",
                           PW_KEY_PORT_NAME, side->name[i], NULL),
         NULL, 0);
-    pipewire_graph_unlock(c->graph);
+    pipewire_graph_unlock(c->common.graph);
     if (!port) {
         message_write(why, cap, "pipewire: port %s cannot be made; free some memory", side->name[i]);
         return NULL;
     }
-    *port = (struct pipewire_port){.host = h, .side = side, .index = i};
+    *port = (struct pipewire_port){.side = side, .id = SPA_ID_INVALID};
     port->peer = SPA_LATENCY_INFO(side->is_input ? SPA_DIRECTION_OUTPUT : SPA_DIRECTION_INPUT);
     snprintf(port->full_name, sizeof port->full_name, "%s:%s", h->name, side->name[i]);
     return port;
 }
 
-/* Returns the id of one of our ports in the daemon's list; SPA_ID_INVALID: it is not there yet. */
-static uint32_t own_id(const struct port_host *h, const struct port_side *side, int i)
+/* Finds the ids of our ports in the daemon's list. false: it has not all of them yet. */
+static bool find_ids(struct port_host *h, const struct port_side *side)
 {
-    const struct pipewire_client *c = h->client;
-    const struct pipewire_object *port =
-        pipewire_graph_own_port(c->graph, pw_filter_get_node_id(c->filter), !side->is_input, side->name[i]);
-    return port ? port->id : SPA_ID_INVALID;
-}
-
-static bool has_side(const struct port_host *h, const struct port_side *side)
-{
-    for (int i = 0; i < side->n; i++)
-        if (own_id(h, side, i) == SPA_ID_INVALID) return false;
+    const struct filter_client *c = h->client;
+    for (int i = 0; i < side->n; i++) {
+        const struct pipewire_object *object =
+            pipewire_graph_own_port(c->common.graph, pw_filter_get_node_id(c->filter), !side->is_input, side->name[i]);
+        if (!object) return false;
+        ((struct pipewire_port *)side->port[i])->id = object->id;
+    }
     return true;
 }
 
 static bool await_ports(struct port_host *h)
 {
-    struct pipewire_client *c = h->client;
-    while (!(has_side(h, &h->in) && has_side(h, &h->out) && has_side(h, &h->midi_in)))
-        if (atomic_load(&h->is_down) || !pipewire_graph_sync(c->graph)) return false;
+    struct filter_client *c = h->client;
+    double end = stopwatch_now() + ACTIVE_S;
+    while (!(find_ids(h, &h->in) && find_ids(h, &h->out) && find_ids(h, &h->midi_in)))
+        if (stopwatch_now() > end || atomic_load(&h->is_down) || !pipewire_graph_sync(c->common.graph)) return false;
     return true;
 }
 
 static bool activate(struct port_host *h, char *why, size_t cap)
 {
-    struct pipewire_client *c = h->client;
-    c->unlinked = calloc((size_t)(h->in.n + h->out.n) * MAX_QUANTUM, sizeof *c->unlinked);
-    if (!c->unlinked) return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
-    pipewire_graph_lock(c->graph);
-    pw_data_loop_invoke(pw_context_get_data_loop(c->graph->context), on_thread, 0, NULL, 0, false, h);
+    struct filter_client *c = h->client;
+    c->silence = calloc(PIPEWIRE_MAX_QUANTUM, sizeof *c->silence);
+    c->discarded = calloc((size_t)h->out.n * PIPEWIRE_MAX_QUANTUM, sizeof *c->discarded);
+    if (!c->silence || !c->discarded)
+        return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
+    pipewire_graph_lock(c->common.graph);
+    pipewire_client_begin_thread(&c->common);
     bool good = pw_filter_connect(c->filter, PW_FILTER_FLAG_RT_PROCESS | PW_FILTER_FLAG_CUSTOM_LATENCY, NULL, 0) == 0 &&
                 await_ports(h);
-    pipewire_graph_unlock(c->graph);
+    pipewire_graph_unlock(c->common.graph);
     return good || message_write(why, cap, "pipewire: the node cannot be made; see the daemon's messages");
 }
 
 static void update_latencies(struct port_host *h)
 {
-    struct pipewire_client *c = h->client;
-    pipewire_graph_lock(c->graph);
+    struct filter_client *c = h->client;
+    pipewire_graph_lock(c->common.graph);
     set_latencies(h, &h->in);
     set_latencies(h, &h->out);
-    pipewire_graph_unlock(c->graph);
+    pipewire_graph_unlock(c->common.graph);
 }
 
 /* ---- links ------------------------------------------------------------------------------------- */
 
-/* Asks for a link of each port of a side to the port of the same number of a node. */
-static void ask_side(struct port_host *h, const struct port_side *side, const char *node)
+/* Requests a link of each port of a side to the port of the same number of a node. */
+static void request_side(struct port_host *h, const struct port_side *side, const char *node)
 {
     char other[512];
     for (int i = 0; node && i < side->n; i++) {
         snprintf(other, sizeof other, "%.400s:%s_%d", node, side->is_input ? "capture" : "playback", i + 1);
-        connections_ask(&h->connections, side, i, other);
+        connections_request(&h->connections, side, i, other);
     }
 }
 
-static bool ask_devices(struct port_host *h)
+static bool request_devices(struct port_host *h)
 {
     const struct live_settings *s = h->settings;
     const char *otherwise = s->connect ? "system" : NULL;
-    ask_side(h, &h->in, s->input ? s->input : otherwise);
-    ask_side(h, &h->out, s->output ? s->output : otherwise);
+    request_side(h, &h->in, s->input ? s->input : otherwise);
+    request_side(h, &h->out, s->output ? s->output : otherwise);
     return true;
 }
 
-static void link_ports(struct port_host *h, const struct connection *connection, uint32_t other, bool on)
+static uint32_t own_id(const struct port_side *side, int i)
 {
-    struct pipewire_client *c = h->client;
-    uint32_t ours = own_id(h, connection->side, connection->port);
-    (on ? pipewire_graph_link : pipewire_graph_unlink)(c->graph, connection->side->is_input ? other : ours,
-                                                       connection->side->is_input ? ours : other);
+    return ((const struct pipewire_port *)side->port[i])->id;
 }
 
-/* Keeps the port to which a connection leads, if it was asked for: follow() compares. */
-static void keep_other(struct port_host *h, const struct connection *connection, uint32_t other)
+/* Makes or removes the link of a connection to a port. false: there is none to remove. */
+static bool link_ports(struct port_host *h, const struct connection *connection, const struct pipewire_object *other,
+                       bool on)
 {
-    struct connection_list *asked = &h->connections.asked;
-    for (int i = 0; i < asked->n; i++)
-        if (asked->list[i].side == connection->side && asked->list[i].port == connection->port &&
-            strcmp(asked->list[i].other, connection->other) == 0)
-            asked->list[i].other_id = other;
+    const struct filter_client *c = h->client;
+    bool is_input = connection->side->is_input;
+    uint32_t ours = own_id(connection->side, connection->port);
+    uint32_t from = is_input ? other->id : ours, to = is_input ? ours : other->id;
+    if (!on) return pipewire_graph_unlink(c->common.graph, from, to);
+    pipewire_graph_link(c->common.graph, from, to);
+    return true;
 }
 
 static bool connect_ports(void *data, const struct connection *connection)
 {
     struct port_host *h = data;
-    struct pipewire_client *c = h->client;
-    pipewire_graph_lock(c->graph);
+    struct filter_client *c = h->client;
+    struct connection *requested =
+        connections_find(&h->connections.requested, connection->side, connection->port, connection->other);
+    pipewire_graph_lock(c->common.graph);
     const struct pipewire_object *other =
-        pipewire_graph_find_port(c->graph, connection->other, connection->side->is_input);
-    if (other) {
-        link_ports(h, connection, other->id, true);
-        keep_other(h, connection, other->id);
-    }
-    pipewire_graph_unlock(c->graph);
+        pipewire_graph_find_port(c->common.graph, connection->other, connection->side->is_input);
+    if (other) link_ports(h, connection, other, true);
+    if (other && requested) requested->other_serial = other->serial;
+    pipewire_graph_unlock(c->common.graph);
     return other != NULL;
 }
 
 static const struct pipewire_object *next_link(const struct port_host *h, const struct port_side *side, int port,
                                                const struct pipewire_object *link)
 {
-    const struct pipewire_client *c = h->client;
-    const struct pipewire_graph *g = c->graph;
-    uint32_t ours = own_id(h, side, port);
+    const struct filter_client *c = h->client;
+    const struct pipewire_graph *g = c->common.graph;
+    uint32_t ours = own_id(side, port);
     for (link = link ? link + 1 : g->objects; link < g->objects + g->n_objects; link++)
         if (link->kind == PIPEWIRE_LINK && (side->is_input ? link->to : link->from) == ours) return link;
     return NULL;
@@ -420,83 +402,81 @@ static const struct pipewire_object *next_link(const struct port_host *h, const 
 static int count_connections(void *data, const struct port_side *side, int port)
 {
     struct port_host *h = data;
-    struct pipewire_client *c = h->client;
+    struct filter_client *c = h->client;
     int n = 0;
-    pipewire_graph_lock(c->graph);
+    pipewire_graph_lock(c->common.graph);
     for (const struct pipewire_object *link = NULL; (link = next_link(h, side, port, link));) n++;
-    pipewire_graph_unlock(c->graph);
+    pipewire_graph_unlock(c->common.graph);
     return n;
 }
 
-/* Is a connection that was asked for led to this port? It is then restored as it was asked for. */
-static bool is_asked(const struct port_host *h, const struct port_side *side, int port, uint32_t other)
+/* Does a requested connection lead to this port? It is then restored as it was requested. */
+static bool is_requested(const struct port_host *h, const struct port_side *side, int port, uint64_t other)
 {
-    const struct pipewire_client *c = h->client;
-    for (const struct connection *asked = h->connections.asked.list;
-         asked < h->connections.asked.list + h->connections.asked.n; asked++) {
-        const struct pipewire_object *found = asked->side == side && asked->port == port
-                                                  ? pipewire_graph_find_port(c->graph, asked->other, side->is_input)
-                                                  : NULL;
-        if (found && found->id == other) return true;
-    }
+    const struct connection_list *requested = &h->connections.requested;
+    for (const struct connection *one = requested->list; one < requested->list + requested->n; one++)
+        if (one->side == side && one->port == port && one->other_serial == other) return true;
     return false;
 }
 
 static void list_connections(void *data, const struct port_side *side, int port, struct connections *connections)
 {
     struct port_host *h = data;
-    struct pipewire_client *c = h->client;
+    struct filter_client *c = h->client;
     char name[512];
-    pipewire_graph_lock(c->graph);
+    pipewire_graph_lock(c->common.graph);
     for (const struct pipewire_object *link = NULL; (link = next_link(h, side, port, link));) {
-        const struct pipewire_object *other = pipewire_graph_object(c->graph, side->is_input ? link->from : link->to);
-        if (!other || is_asked(h, side, port, other->id)) continue;
-        pipewire_graph_port_name(c->graph, other, name, sizeof name);
-        connections_add_seen(connections, side, port, name);
+        const struct pipewire_object *other =
+            pipewire_graph_object(c->common.graph, side->is_input ? link->from : link->to);
+        if (!other || is_requested(h, side, port, other->serial)) continue;
+        pipewire_graph_port_name(c->common.graph, other, name, sizeof name);
+        connections_add_current(connections, side, port, name);
     }
-    pipewire_graph_unlock(c->graph);
+    pipewire_graph_unlock(c->common.graph);
 }
 
 static bool connect_midi(struct port_host *h)
 {
-    struct pipewire_client *c = h->client;
-    pipewire_graph_lock(c->graph);
-    const struct pipewire_object *output = pipewire_graph_find_midi(c->graph, h->settings->midi.connect);
-    if (output) pipewire_graph_link(c->graph, output->id, own_id(h, &h->midi_in, 0));
-    pipewire_graph_unlock(c->graph);
+    struct filter_client *c = h->client;
+    pipewire_graph_lock(c->common.graph);
+    const struct pipewire_object *output = pipewire_graph_find_midi(c->common.graph, h->settings->midi.connect);
+    if (output) pipewire_graph_link(c->common.graph, output->id, own_id(&h->midi_in, 0));
+    pipewire_graph_unlock(c->common.graph);
     return output != NULL;
 }
 
-/* Moves the links that were asked for if their other end is now another port: the default device changed, or a device
- * returned. A link that the user removed stays removed. */
+/* Moves the requested links whose other end is now another port: the default device changed, or a device returned. A
+ * link that the user removed stays removed. */
 static void follow(struct port_host *h)
 {
-    struct pipewire_client *c = h->client;
-    for (int i = 0; i < h->connections.asked.n; i++) {
-        struct connection *asked = &h->connections.asked.list[i];
-        const struct pipewire_object *other = pipewire_graph_find_port(c->graph, asked->other, asked->side->is_input);
-        if (!asked->other_id || !other || other->id == asked->other_id) continue;
-        link_ports(h, asked, asked->other_id, false);
-        link_ports(h, asked, other->id, true);
-        asked->other_id = other->id;
+    const struct filter_client *c = h->client;
+    const struct connection_list *list = &h->connections.requested;
+    for (struct connection *one = list->list; one < list->list + list->n; one++) {
+        const struct pipewire_object *other =
+            pipewire_graph_find_port(c->common.graph, one->other, one->side->is_input);
+        if (!one->other_serial || !other || other->serial == one->other_serial) continue;
+        const struct pipewire_object *former = pipewire_graph_find_serial(c->common.graph, one->other_serial);
+        bool was_removed = former && !link_ports(h, one, former, false);
+        one->other_serial = was_removed ? 0 : other->serial;
+        if (!was_removed) link_ports(h, one, other, true);
     }
 }
 
 static void tend(struct port_host *h)
 {
-    struct pipewire_client *c = h->client;
-    if (atomic_load(&c->graph->is_down)) atomic_store(&h->is_down, true);
-    if (!atomic_exchange(&c->graph->has_changed, false)) return;
-    pipewire_graph_lock(c->graph);
+    struct filter_client *c = h->client;
+    if (!pipewire_client_tend(h)) return;
+    pipewire_graph_lock(c->common.graph);
     follow(h);
-    pipewire_graph_unlock(c->graph);
-    atomic_store(&h->midi_is_sought, true); /* a new port may be that of a device that was plugged in again */
-    atomic_store(&h->has_new_port, true);
+    pipewire_graph_unlock(c->common.graph);
+    /* A new port may be that of a device that was plugged in again. */
+    if (atomic_exchange(&c->common.graph->has_new_port, false)) atomic_store(&h->midi_is_missing, true);
+    atomic_store(&h->graph_changed, true);
 }
 
 static bool is_idle(const struct port_host *h)
 {
-    const struct pipewire_client *c = h->client;
+    const struct filter_client *c = h->client;
     return c && !atomic_load(&c->is_streaming);
 }
 
@@ -509,7 +489,11 @@ static bool choose(struct port_host *h, struct live_settings *s)
         message_usage("pipewire", "--%s belongs to --sink or --source; give one", s->channels ? "channels" : "default");
         return false;
     }
-    const char *refused = s->source && s->sink ? "--source" : s->midi.on ? "--midi" : s->connect ? "--connect" : NULL;
+    const char *refused = s->source && s->sink ? "--source"
+                          : s->name            ? "--name"
+                          : s->midi.on         ? "--midi"
+                          : s->connect         ? "--connect"
+                                               : NULL;
     if (refused) {
         message_usage("pipewire", "%s cannot be with %s; leave it out", refused, s->sink ? "--sink" : "--source");
         return false;
@@ -531,14 +515,12 @@ int pipewire_command(int argc, char **argv)
         .choose = choose,
         .join = join,
         .leave = leave,
-        .rate = rate,
-        .block = block,
-        .is_realtime = is_realtime,
-        .client_name = client_name,
+        .rate = pipewire_client_rate,
+        .block = pipewire_client_block,
         .port_name = port_name,
         .add_port = add_port,
         .activate = activate,
-        .ask_devices = ask_devices,
+        .request_devices = request_devices,
         .connect_midi = connect_midi,
         .update_latencies = update_latencies,
         .tend = tend,

@@ -36,14 +36,22 @@ static uint32_t find_position(const char *name, size_t length)
     return SPA_AUDIO_CHANNEL_UNKNOWN;
 }
 
+/* false: the position is unknown or there already, or there is no room. */
+static bool add_position(struct pipewire_channels *channels, uint32_t position)
+{
+    for (int i = 0; i < channels->n; i++)
+        if (channels->position[i] == position) return false;
+    if (position == SPA_AUDIO_CHANNEL_UNKNOWN || channels->n == PIPEWIRE_CHANNELS) return false;
+    channels->position[channels->n++] = position;
+    return true;
+}
+
 static int read_list(const char *text, struct pipewire_channels *channels)
 {
     channels->n = 0;
     for (size_t length;; text += length + 1) {
         length = strcspn(text, ",");
-        uint32_t position = find_position(text, length);
-        if (position == SPA_AUDIO_CHANNEL_UNKNOWN || channels->n == PIPEWIRE_CHANNELS) return channels->n = 0;
-        channels->position[channels->n++] = position;
+        if (!add_position(channels, find_position(text, length))) return channels->n = 0;
         if (!text[length]) return channels->n;
     }
 }
@@ -61,20 +69,17 @@ int pipewire_channels_read(const char *text, struct pipewire_channels *channels)
     char *end;
     long n = strtol(text, &end, 10);
     if (end == text) return read_list(text, channels);
-    return *end || n > PIPEWIRE_CHANNELS ? 0 : set_usual((int)n, channels);
+    return *end || n < 1 || n > PIPEWIRE_CHANNELS ? 0 : set_usual((int)n, channels);
 }
 
 void pipewire_channels_of_ports(char *const *names, int n, struct pipewire_channels *channels)
 {
-    bool are_named = n <= PIPEWIRE_CHANNELS;
-    for (int i = 0; i < n && are_named; i++) {
-        channels->position[i] = find_position(names[i], strlen(names[i]));
-        are_named = channels->position[i] != SPA_AUDIO_CHANNEL_UNKNOWN;
-    }
-    if (are_named)
-        channels->n = n;
-    else
+    channels->n = 0;
+    for (int i = 0; i < n; i++) {
+        if (add_position(channels, find_position(names[i], strlen(names[i])))) continue;
         set_usual(n, channels);
+        return;
+    }
 }
 
 void pipewire_channels_write(const struct pipewire_channels *channels, char *text, size_t cap)

@@ -10,7 +10,7 @@
 static void check_position(struct pipewire_cycle *c, const struct spa_io_clock *clock, struct session *session)
 {
     const struct spa_io_clock *last = &c->clock;
-    bool follows = !atomic_exchange_explicit(&c->is_resumed, false, memory_order_relaxed) &&
+    bool follows = !atomic_exchange_explicit(&c->is_first, false, memory_order_relaxed) &&
                    clock->rate.denom == last->rate.denom && clock->duration == last->duration &&
                    clock->position > last->position + last->duration && !(clock->flags & SPA_IO_CLOCK_FLAG_FREEWHEEL);
     double frames = (double)(clock->position - last->position),

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 
 struct pipewire_cycle {
-    atomic_bool is_resumed;      /* the next cycle follows no other      */
+    atomic_bool is_first;        /* the next cycle follows no other      */
     struct spa_io_clock clock;   /* of the last cycle; audio thread      */
 };
 

@@ -21,6 +21,13 @@ const struct pipewire_object *pipewire_graph_object(const struct pipewire_graph 
     return NULL;
 }
 
+const struct pipewire_object *pipewire_graph_find_serial(const struct pipewire_graph *g, uint64_t serial)
+{
+    for (int i = 0; i < g->n_objects; i++)
+        if (g->objects[i].serial == serial) return &g->objects[i];
+    return NULL;
+}
+
 static void free_object(struct pipewire_object *object)
 {
     free(object->name);
@@ -38,12 +45,6 @@ static uint32_t read_number(const struct spa_dict *properties, const char *key, 
 {
     const char *text = spa_dict_lookup(properties, key);
     return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
-}
-
-static bool is_true(const struct spa_dict *properties, const char *key)
-{
-    const char *text = spa_dict_lookup(properties, key);
-    return text && strcmp(text, "true") == 0;
 }
 
 static struct pipewire_object read_node(const struct spa_dict *p)
@@ -64,8 +65,7 @@ static struct pipewire_object read_port(const struct spa_dict *p)
                                     .class = copy_text(p, PW_KEY_FORMAT_DSP),
                                     .node = read_number(p, PW_KEY_NODE_ID, SPA_ID_INVALID),
                                     .number = read_number(p, PW_KEY_PORT_ID, 0),
-                                    .is_output = direction && strcmp(direction, "out") == 0,
-                                    .is_monitor = is_true(p, PW_KEY_PORT_MONITOR)};
+                                    .is_output = direction && strcmp(direction, "out") == 0};
 }
 
 static struct pipewire_object read_link(const struct spa_dict *p)
@@ -76,8 +76,10 @@ static struct pipewire_object read_link(const struct spa_dict *p)
 }
 
 /* Without memory the object is left out. */
-static void add_object(struct pipewire_graph *g, uint32_t id, struct pipewire_object object)
+static void add_object(struct pipewire_graph *g, uint32_t id, const struct spa_dict *properties,
+                       struct pipewire_object object)
 {
+    const char *serial = spa_dict_lookup(properties, PW_KEY_OBJECT_SERIAL);
     if (g->n_objects == g->cap) {
         int cap = g->cap ? 2 * g->cap : 64;
         struct pipewire_object *objects = realloc(g->objects, (size_t)cap * sizeof *objects);
@@ -89,8 +91,10 @@ static void add_object(struct pipewire_graph *g, uint32_t id, struct pipewire_ob
         g->cap = cap;
     }
     object.id = id;
+    object.serial = serial ? strtoull(serial, NULL, 10) : id; /* a daemon before 0.3.41 has none */
     g->objects[g->n_objects++] = object;
     atomic_store(&g->has_changed, true);
+    if (object.kind == PIPEWIRE_PORT) atomic_store(&g->has_new_port, true);
 }
 
 /* ---- metadata ---------------------------------------------------------------------------------- */
@@ -99,7 +103,7 @@ static int on_setting(void *data, uint32_t subject, const char *key, const char 
 {
     (void)subject, (void)type;
     struct pipewire_graph *g = data;
-    int number = value ? atoi(value) : 0;
+    int number = value && atoi(value) > 0 ? atoi(value) : 0;
     if (!key) return 0;
     if (strcmp(key, "clock.rate") == 0) g->rate = number;
     if (strcmp(key, "clock.quantum") == 0) g->quantum = number;
@@ -130,11 +134,11 @@ static void bind_metadata(struct pipewire_graph *g, uint32_t id, const struct sp
                                            default_events = {PW_VERSION_METADATA_EVENTS, .property = on_default};
     const char *name = spa_dict_lookup(properties, PW_KEY_METADATA_NAME);
     bool is_settings = name && strcmp(name, "settings") == 0, is_defaults = name && strcmp(name, "default") == 0;
-    struct pw_proxy **proxy = is_settings ? &g->settings : &g->defaults;
+    struct pw_proxy **proxy = is_settings ? &g->settings_metadata : &g->default_metadata;
     if (!(is_settings || is_defaults) || *proxy) return;
     *proxy = pw_registry_bind(g->registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
     if (*proxy)
-        pw_metadata_add_listener((struct pw_metadata *)*proxy, is_settings ? &g->settings_hook : &g->defaults_hook,
+        pw_metadata_add_listener((struct pw_metadata *)*proxy, is_settings ? &g->settings_hook : &g->default_hook,
                                  is_settings ? &setting_events : &default_events, g);
 }
 
@@ -146,9 +150,9 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     (void)permissions, (void)version;
     struct pipewire_graph *g = data;
     if (!properties) return;
-    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0) add_object(g, id, read_node(properties));
-    if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0) add_object(g, id, read_port(properties));
-    if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0) add_object(g, id, read_link(properties));
+    if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0) add_object(g, id, properties, read_node(properties));
+    if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0) add_object(g, id, properties, read_port(properties));
+    if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0) add_object(g, id, properties, read_link(properties));
     if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0) bind_metadata(g, id, properties);
 }
 
@@ -225,16 +229,21 @@ static bool connect_core(struct pipewire_graph *g, const char *remote, char *why
 struct pipewire_graph *pipewire_graph_open(const char *remote, char *why, size_t cap)
 {
     struct pipewire_graph *g = calloc(1, sizeof *g);
+    if (!g) {
+        message_write(why, cap, "pipewire: no memory; free some memory");
+        return NULL;
+    }
+    if (remote) unsetenv("PIPEWIRE_REMOTE"); /* libpipewire prefers it to a name that it is given */
     pw_init(NULL, NULL);
     if (!getenv("PIPEWIRE_DEBUG")) pw_log_set_level(SPA_LOG_LEVEL_NONE); /* its messages would hide the program's */
-    if (g) g->loop = pw_thread_loop_new("haloconv", NULL);
+    g->loop = pw_thread_loop_new("haloconv", NULL);
     /* The client's configuration with real-time priority; newer daemons have only one and use that. */
-    if (g && g->loop)
+    if (g->loop)
         g->context = pw_context_new(pw_thread_loop_get_loop(g->loop),
                                     pw_properties_new(PW_KEY_CONFIG_NAME, "client-rt.conf", NULL), 0);
-    if (!g || !g->context || pw_thread_loop_start(g->loop) != 0) {
-        message_write(why, cap, "pipewire: the client cannot be started; install pipewire's configuration (%s)",
-                      "client.conf");
+    if (!g->context || pw_thread_loop_start(g->loop) != 0) {
+        message_write(why, cap,
+                      "pipewire: the client cannot be started; install pipewire's configuration (client-rt.conf)");
         pipewire_graph_close(g);
         return NULL;
     }
@@ -250,8 +259,8 @@ void pipewire_graph_close(struct pipewire_graph *g)
 {
     if (!g) return;
     if (g->loop) pw_thread_loop_stop(g->loop);
-    if (g->settings) pw_proxy_destroy(g->settings);
-    if (g->defaults) pw_proxy_destroy(g->defaults);
+    if (g->settings_metadata) pw_proxy_destroy(g->settings_metadata);
+    if (g->default_metadata) pw_proxy_destroy(g->default_metadata);
     if (g->registry) pw_proxy_destroy((struct pw_proxy *)g->registry);
     if (g->core) pw_core_disconnect(g->core);
     if (g->context) pw_context_destroy(g->context);
@@ -325,17 +334,36 @@ static bool is_named(const struct pipewire_graph *g, const struct pipewire_objec
     return is_equal(port->alias, text);
 }
 
-/* Returns the node of a device by n bytes of text: its name or description, or "system". */
-static const struct pipewire_object *find_device(const struct pipewire_graph *g, const char *text, size_t n,
-                                                 bool is_sink)
+/* Do n bytes of text name a node, by its name or description? */
+static bool is_device(const struct pipewire_object *node, const char *text, size_t n)
 {
-    if (n == 6 && strncmp(text, "system", 6) == 0) return pipewire_graph_default(g, is_sink);
-    for (const struct pipewire_object *node = g->objects; node < g->objects + g->n_objects; node++) {
-        const char *names[] = {node->name, node->alias};
-        for (int i = 0; i < 2 && node->kind == PIPEWIRE_NODE; i++)
-            if (names[i] && strlen(names[i]) == n && strncmp(names[i], text, n) == 0) return node;
-    }
-    return NULL;
+    const char *names[] = {node->name, node->alias};
+    for (int i = 0; i < 2 && node->kind == PIPEWIRE_NODE; i++)
+        if (names[i] && strlen(names[i]) == n && strncmp(names[i], text, n) == 0) return true;
+    return false;
+}
+
+/* Has a node ports of its own in a direction? The outputs of a sink only monitor what it plays. */
+static bool fits(const struct pipewire_object *node, bool is_output)
+{
+    const char *others[] = {is_output ? "/Sink" : "/Source", is_output ? "/Input" : "/Output"};
+    return !node->class || !(strstr(node->class, others[0]) || strstr(node->class, others[1]));
+}
+
+static const struct pipewire_object *find_device(const struct pipewire_graph *g, const char *text, size_t n,
+                                                 bool is_output)
+{
+    const struct pipewire_object *best = NULL;
+    if (n == 6 && strncmp(text, "system", 6) == 0) return pipewire_graph_default(g, !is_output);
+    for (const struct pipewire_object *node = g->objects; node < g->objects + g->n_objects; node++)
+        if (is_device(node, text, n) && (!best || (fits(node, is_output) && !fits(best, is_output)))) best = node;
+    return best;
+}
+
+const struct pipewire_object *pipewire_graph_find_device(const struct pipewire_graph *g, const char *text,
+                                                         bool is_output)
+{
+    return find_device(g, text, strlen(text), is_output);
 }
 
 /* Returns the port of a device that has `index` ports of lower numbers in its direction. */
@@ -359,7 +387,7 @@ const struct pipewire_object *pipewire_graph_find_port(const struct pipewire_gra
     for (const struct pipewire_object *port = g->objects; port < g->objects + g->n_objects; port++)
         if (port->kind == PIPEWIRE_PORT && port->is_output == is_output && is_named(g, port, text)) return port;
     if (!colon || strncmp(colon + 1, numbered, strlen(numbered)) != 0) return NULL;
-    const struct pipewire_object *node = find_device(g, text, (size_t)(colon - text), !is_output);
+    const struct pipewire_object *node = find_device(g, text, (size_t)(colon - text), is_output);
     return node ? find_numbered(g, node, is_output, atoi(colon + 1 + strlen(numbered)) - 1) : NULL;
 }
 
@@ -376,7 +404,7 @@ const struct pipewire_object *pipewire_graph_find_midi(const struct pipewire_gra
 
 /* ---- links ------------------------------------------------------------------------------------- */
 
-const struct pipewire_object *pipewire_graph_find_link(const struct pipewire_graph *g, uint32_t from, uint32_t to)
+static const struct pipewire_object *find_link(const struct pipewire_graph *g, uint32_t from, uint32_t to)
 {
     for (const struct pipewire_object *link = g->objects; link < g->objects + g->n_objects; link++)
         if (link->kind == PIPEWIRE_LINK && link->from == from && link->to == to) return link;
@@ -386,7 +414,7 @@ const struct pipewire_object *pipewire_graph_find_link(const struct pipewire_gra
 void pipewire_graph_link(struct pipewire_graph *g, uint32_t from, uint32_t to)
 {
     char output[16], input[16];
-    if (pipewire_graph_find_link(g, from, to)) return;
+    if (find_link(g, from, to)) return;
     snprintf(output, sizeof output, "%u", from);
     snprintf(input, sizeof input, "%u", to);
     /* It lingers: the link lasts as long as both ports, and needs no proxy. */
@@ -398,9 +426,10 @@ void pipewire_graph_link(struct pipewire_graph *g, uint32_t from, uint32_t to)
     if (proxy) pw_proxy_destroy(proxy);
 }
 
-void pipewire_graph_unlink(struct pipewire_graph *g, uint32_t from, uint32_t to)
+bool pipewire_graph_unlink(struct pipewire_graph *g, uint32_t from, uint32_t to)
 {
-    const struct pipewire_object *link = pipewire_graph_find_link(g, from, to);
+    const struct pipewire_object *link = find_link(g, from, to);
     if (link) pw_registry_destroy(g->registry, link->id);
+    return link != NULL;
 }
 #endif

@@ -2,7 +2,7 @@
  * the default devices, rate and quantum.
  *
  * Threads: libpipewire calls back on the graph's loop thread. Every function but pipewire_graph_open,
- * pipewire_graph_close, pipewire_graph_lock and pipewire_graph_lose needs the lock, or runs on the loop thread.
+ * pipewire_graph_close, pipewire_graph_lock and pipewire_graph_unlock needs the lock, or runs on the loop thread.
  */
 #ifndef PIPEWIRE_GRAPH_H
 #define PIPEWIRE_GRAPH_H
@@ -17,11 +17,12 @@ enum pipewire_kind { PIPEWIRE_NODE, PIPEWIRE_PORT, PIPEWIRE_LINK };
 
 struct pipewire_object {
     enum pipewire_kind kind;
-    uint32_t id;                     /* in the daemon's list                                                     */
+    uint32_t id;                     /* in the daemon's list, which gives ids of lost objects to new ones        */
+    uint64_t serial;                 /* no other object has had it; not 0                                        */
     char *name, *alias;              /* node: node.name and node.description; port: port.name and port.alias     */
     char *class;                     /* node: media.class; port: format.dsp                                      */
     uint32_t node, number;           /* port: id of its node, and its number in that node and direction          */
-    bool is_output, is_monitor;      /* port                                                                     */
+    bool is_output;                  /* port                                                                     */
     uint32_t from, to;               /* link: ids of an output and an input                                      */
     int priority;                    /* node: priority.session                                                   */
 };
@@ -31,8 +32,8 @@ struct pipewire_graph {
     struct pw_context *context;
     struct pw_core *core;
     struct pw_registry *registry;
-    struct pw_proxy *settings, *defaults; /* the daemon's metadata of these names; NULL: none                     */
-    struct spa_hook core_hook, registry_hook, settings_hook, defaults_hook;
+    struct pw_proxy *settings_metadata, *default_metadata; /* of the daemon; NULL: none                          */
+    struct spa_hook core_hook, registry_hook, settings_hook, default_hook;
     struct pipewire_object *objects;
     int n_objects, cap;
     int done;                        /* number of the last sync that the daemon has answered                     */
@@ -41,6 +42,7 @@ struct pipewire_graph {
     char sink[256], source[256];     /* names of the default nodes; "": not reported                             */
     atomic_bool is_down;             /* the daemon went away                                                     */
     atomic_bool has_changed;         /* the graph changed; for the owner, who clears it                          */
+    atomic_bool has_new_port;        /* likewise: a port appeared                                                */
 };
 
 /* Connects to a daemon (remote NULL: the default one) and waits until its graph is known. NULL: why has the reason. */
@@ -60,6 +62,12 @@ int pipewire_graph_quantum(const struct pipewire_graph *graph, int wanted);
 /* Returns the default sink, else source; NULL: none. */
 const struct pipewire_object *pipewire_graph_default(const struct pipewire_graph *graph, bool is_sink);
 
+/* Returns the node of a device by its name or description, or the default one for "system"; NULL: absent. Of several
+ * nodes of one description, such as the sink and the source of a card, the first is chosen whose own ports have the
+ * direction. */
+const struct pipewire_object *pipewire_graph_find_device(const struct pipewire_graph *graph, const char *text,
+                                                         bool is_output);
+
 /* Returns a port of a node by its name; NULL: absent. */
 const struct pipewire_object *pipewire_graph_own_port(const struct pipewire_graph *graph, uint32_t node, bool is_output,
                                                       const char *name);
@@ -77,14 +85,12 @@ const struct pipewire_object *pipewire_graph_find_midi(const struct pipewire_gra
 void pipewire_graph_port_name(const struct pipewire_graph *graph, const struct pipewire_object *port, char *text,
                               size_t cap);
 
-/* Returns the object of an id; NULL: absent. */
+/* Return the object of an id or a serial; NULL: absent. */
 const struct pipewire_object *pipewire_graph_object(const struct pipewire_graph *graph, uint32_t id);
+const struct pipewire_object *pipewire_graph_find_serial(const struct pipewire_graph *graph, uint64_t serial);
 
-/* Returns the link of two ports; NULL: they are not linked. */
-const struct pipewire_object *pipewire_graph_find_link(const struct pipewire_graph *graph, uint32_t from, uint32_t to);
-
-/* Links an output and an input, unless they are linked; removes a link. */
+/* Links an output and an input, unless they are linked; removes a link. false: they are not linked. */
 void pipewire_graph_link(struct pipewire_graph *graph, uint32_t from, uint32_t to);
-void pipewire_graph_unlink(struct pipewire_graph *graph, uint32_t from, uint32_t to);
+bool pipewire_graph_unlink(struct pipewire_graph *graph, uint32_t from, uint32_t to);
 
 #endif

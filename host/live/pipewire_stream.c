@@ -2,10 +2,11 @@
 
 #ifdef HC_WITH_PIPEWIRE
 #include "host/message.h"
+#include "host/stopwatch.h"
 #include "pipewire_channels.h"
-#include "pipewire_cycle.h"
-#include "pipewire_graph.h"
+#include "pipewire_client.h"
 
+#include <pipewire/extensions/metadata.h>
 #include <pipewire/stream.h>
 #include <spa/param/audio/format-utils.h>
 #include <spa/param/latency-utils.h>
@@ -14,18 +15,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_QUANTUM = 8192, ANSWER_S = 5 }; /* most frames of a cycle; longest wait for the nodes */
+static const double ANSWER_S = 5; /* longest wait for the nodes */
 
 struct stream_client {
-    struct port_host *host;
-    struct pipewire_graph *graph;
+    struct pipewire_client common;
     struct pw_stream *capture, *playback;
     struct spa_hook capture_hook, playback_hook;
-    struct pipewire_channels in, out; /* of the capture and of the playback stream */
-    struct pipewire_cycle cycle;
-    _Atomic(struct spa_io_position *) position; /* of the graph's cycle; NULL: not known */
+    struct pipewire_channels in, out;           /* of the capture and of the playback stream */
+    char target[256];                           /* name of the device that was asked for; "": the default one */
+    const struct spa_io_position *position;     /* of the graph's cycle; NULL: not known; audio thread */
     atomic_bool captures, plays;                /* the streams are streaming */
-    float *silence, *rest;                      /* [MAX_QUANTUM]: an input and an output without a buffer */
+    float *silence, *discarded;                 /* [PIPEWIRE_MAX_QUANTUM]: an input and an output without a buffer */
 };
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
@@ -39,9 +39,10 @@ static struct pw_buffer *newest(struct pw_stream *stream)
     return buffer;
 }
 
+/* Sets the buffers of the inputs. *n becomes the least number of frames in them. */
 static void find_inputs(const struct stream_client *c, const struct pw_buffer *in, int *n)
 {
-    struct port_side *side = &c->host->in;
+    struct port_side *side = &c->common.host->in;
     for (int i = 0; i < side->n; i++) {
         const struct spa_data *data = in && i < (int)in->buffer->n_datas ? &in->buffer->datas[i] : NULL;
         side->buffer[i] = c->silence;
@@ -53,11 +54,12 @@ static void find_inputs(const struct stream_client *c, const struct pw_buffer *i
     }
 }
 
+/* Sets the buffers of the outputs, and the size of what will be in them: *n frames, lowered to what fits. */
 static void find_outputs(const struct stream_client *c, const struct pw_buffer *out, int *n)
 {
-    struct port_side *side = &c->host->out;
+    struct port_side *side = &c->common.host->out;
     int n_datas = out ? (int)out->buffer->n_datas : 0;
-    for (int i = 0; i < side->n; i++) side->buffer[i] = c->rest;
+    for (int i = 0; i < side->n; i++) side->buffer[i] = c->discarded;
     for (int i = 0; i < side->n && i < n_datas; i++) {
         const struct spa_data *data = &out->buffer->datas[i];
         if (data->data) side->buffer[i] = data->data;
@@ -72,14 +74,12 @@ static void find_outputs(const struct stream_client *c, const struct pw_buffer *
 static void on_playback(void *data)
 {
     struct stream_client *c = data;
-    struct port_host *h = c->host;
-    const struct spa_io_position *position = atomic_load_explicit(&c->position, memory_order_acquire);
+    struct port_host *h = c->common.host;
     struct pw_buffer *in = newest(c->capture), *out = pw_stream_dequeue_buffer(c->playback);
-    int n = MAX_QUANTUM;
-    if (position && position->clock.duration < MAX_QUANTUM) n = (int)position->clock.duration;
+    int n = PIPEWIRE_MAX_QUANTUM;
+    if (c->position) n = pipewire_client_begin_cycle(&c->common, &c->position->clock);
     find_inputs(c, in, &n);
     find_outputs(c, out, &n);
-    if (position) pipewire_cycle_begin(&c->cycle, &position->clock, n, h);
     if (n > 0) hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
     if (in) pw_stream_queue_buffer(c->capture, in);
     if (out) pw_stream_queue_buffer(c->playback, out);
@@ -93,45 +93,56 @@ static void on_capture(void *data)
     if ((unused = newest(c->capture))) pw_stream_queue_buffer(c->capture, unused); /* nothing plays the result */
 }
 
-static int on_thread(struct spa_loop *loop, bool async, uint32_t number, const void *data, size_t size, void *host)
+static int set_position(struct spa_loop *loop, bool async, uint32_t number, const void *area, size_t size, void *client)
 {
-    (void)loop, (void)async, (void)number, (void)data, (void)size;
-    port_host_begin_thread(host);
+    (void)loop, (void)async, (void)number, (void)size;
+    memcpy(&((struct stream_client *)client)->position, area, sizeof(struct spa_io_position *));
     return 0;
 }
 
 /* ---- loop thread ------------------------------------------------------------------------------- */
 
-static void on_state(struct stream_client *c, struct pw_stream *stream, atomic_bool *is_streaming,
-                     enum pw_stream_state state)
+/* libpipewire also reports errors that change no state, as when there is no device: the stream's own state counts. */
+static void on_state(struct stream_client *c, struct pw_stream *stream, atomic_bool *is_streaming)
 {
+    enum pw_stream_state state = pw_stream_get_state(stream, NULL);
     bool was_streaming = atomic_exchange(is_streaming, state == PW_STREAM_STATE_STREAMING);
-    if (state == PW_STREAM_STATE_STREAMING) atomic_store(&c->cycle.is_resumed, true);
+    if (state == PW_STREAM_STATE_STREAMING && !was_streaming) atomic_store(&c->common.cycle.is_first, true);
     if (state == PW_STREAM_STATE_PAUSED) pw_stream_flush(stream, false);
     /* What played before a pause must not end in what plays after it. */
-    if (was_streaming && state != PW_STREAM_STATE_STREAMING) hc_live_forget(c->host->live);
-    pw_thread_loop_signal(c->graph->loop, false);
+    if (was_streaming && state != PW_STREAM_STATE_STREAMING) hc_live_forget(c->common.host->live);
+    /* The daemon has removed the node. */
+    if (state == PW_STREAM_STATE_ERROR || state == PW_STREAM_STATE_UNCONNECTED)
+        atomic_store(&c->common.host->is_down, true);
+    pw_thread_loop_signal(c->common.graph->loop, false);
 }
 
 static void on_capture_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error)
 {
-    (void)old, (void)error;
+    (void)old, (void)state, (void)error;
     struct stream_client *c = data;
-    on_state(c, c->capture, &c->captures, state);
+    on_state(c, c->capture, &c->captures);
 }
 
 static void on_playback_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error)
 {
-    (void)old, (void)error;
+    (void)old, (void)state, (void)error;
     struct stream_client *c = data;
-    on_state(c, c->playback, &c->plays, state);
+    on_state(c, c->playback, &c->plays);
 }
 
+/* Waits until the audio thread has let go of the old area, which libpipewire then unmaps. */
 static void on_io(void *data, uint32_t id, void *area, uint32_t size)
 {
     (void)size;
     struct stream_client *c = data;
-    if (id == SPA_IO_Position) atomic_store_explicit(&c->position, area, memory_order_release);
+    if (id != SPA_IO_Position) return;
+#if PW_CHECK_VERSION(1, 1, 0)
+    pw_loop_invoke(pw_stream_get_data_loop(c->playback), set_position, 0, &area, sizeof area, true, c);
+#else
+    pw_data_loop_invoke(pw_context_get_data_loop(c->common.graph->context), set_position, 0, &area, sizeof area, true,
+                        c);
+#endif
 }
 
 /* haloconv adds no latency: what the device reports to one stream, the other reports to the programs. */
@@ -149,7 +160,7 @@ static void on_parameter(void *data, uint32_t id, const struct spa_pod *paramete
 static void leave(struct port_host *h)
 {
     struct stream_client *c = h->client;
-    if (c->graph) pipewire_graph_lock(c->graph);
+    if (c->common.graph) pipewire_graph_lock(c->common.graph);
     if (c->playback) {
         spa_hook_remove(&c->playback_hook);
         pw_stream_destroy(c->playback);
@@ -158,10 +169,10 @@ static void leave(struct port_host *h)
         spa_hook_remove(&c->capture_hook);
         pw_stream_destroy(c->capture);
     }
-    if (c->graph) pipewire_graph_unlock(c->graph);
-    pipewire_graph_close(c->graph);
+    if (c->common.graph) pipewire_graph_unlock(c->common.graph);
+    pipewire_graph_close(c->common.graph);
     free(c->silence);
-    free(c->rest);
+    free(c->discarded);
     free(c);
 }
 
@@ -169,51 +180,17 @@ static bool join(struct port_host *h, char *why, size_t cap)
 {
     struct stream_client *c = h->client = calloc(1, sizeof *c);
     if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
-    c->host = h;
-    c->silence = calloc(MAX_QUANTUM, sizeof *c->silence);
-    c->rest = calloc(MAX_QUANTUM, sizeof *c->rest);
-    if (!c->silence || !c->rest)
+    c->common.host = h;
+    c->silence = calloc(PIPEWIRE_MAX_QUANTUM, sizeof *c->silence);
+    c->discarded = calloc(PIPEWIRE_MAX_QUANTUM, sizeof *c->discarded);
+    if (!c->silence || !c->discarded)
         message_write(why, cap, "pipewire: no memory; free some memory");
     else
-        c->graph = pipewire_graph_open(*h->server_name ? h->server_name : NULL, why, cap);
-    if (c->graph) return true;
+        c->common.graph = pipewire_graph_open(h->settings->server, why, cap);
+    if (c->common.graph) return true;
     leave(h);
     h->client = NULL;
     return false;
-}
-
-static int rate(const struct port_host *h)
-{
-    return pipewire_graph_rate(((const struct stream_client *)h->client)->graph, h->settings->rate);
-}
-
-static int block(const struct port_host *h)
-{
-    return pipewire_graph_quantum(((const struct stream_client *)h->client)->graph, h->settings->block);
-}
-
-static bool is_realtime(const struct port_host *h)
-{
-    (void)h;
-    return true; /* the module-rt of the client's configuration asks for it */
-}
-
-static const char *client_name(const struct port_host *h)
-{
-    return h->name;
-}
-
-static const char *port_name(const struct port_host *h, const void *port)
-{
-    (void)port;
-    return h->name;
-}
-
-/* The streams make the ports. */
-static void *add_port(struct port_host *h, const struct port_side *side, int i, char *why, size_t cap)
-{
-    (void)side, (void)i, (void)why, (void)cap;
-    return h->client;
 }
 
 /* Finds the channels of both streams. --channels are those of the sink or source. */
@@ -222,10 +199,10 @@ static bool choose_channels(struct port_host *h, char *why, size_t cap)
     struct stream_client *c = h->client;
     const struct live_settings *s = h->settings;
     const struct port_side *own = s->sink ? &h->in : &h->out;
-    struct pipewire_channels *of_own = s->sink ? &c->in : &c->out;
+    struct pipewire_channels *own_channels = s->sink ? &c->in : &c->out;
     pipewire_channels_of_ports(h->in.name, h->in.n, &c->in);
     pipewire_channels_of_ports(h->out.name, h->out.n, &c->out);
-    if (s->channels && pipewire_channels_read(s->channels, of_own) != own->n)
+    if (s->channels && pipewire_channels_read(s->channels, own_channels) != own->n)
         return message_write(why, cap, "pipewire: --channels %s: the mask has %d %s; give as many channels",
                              s->channels, own->n, s->sink ? "inputs" : "outputs");
     if (c->in.n > 0 && c->out.n > 0) return true;
@@ -233,19 +210,28 @@ static bool choose_channels(struct port_host *h, char *why, size_t cap)
                          PIPEWIRE_CHANNELS);
 }
 
-/* Returns the name of the node that the user names by its name or description. */
-static const char *target_name(const struct pipewire_graph *g, const char *text)
+/* Returns what the user calls the device; NULL: the default one. */
+static const char *asked_target(const struct live_settings *s)
 {
-    for (const struct pipewire_object *node = g->objects; text && node < g->objects + g->n_objects; node++)
-        if (node->kind == PIPEWIRE_NODE && node->alias && node->name && strcmp(node->alias, text) == 0)
-            return node->name;
-    return text;
+    return s->sink ? s->output : s->input;
+}
+
+/* Finds the name of the device that was asked for: session managers know no descriptions. false: it is the old one. */
+static bool find_target(struct stream_client *c)
+{
+    const struct live_settings *s = c->common.host->settings;
+    const char *asked = asked_target(s);
+    const struct pipewire_object *node =
+        asked ? pipewire_graph_find_device(c->common.graph, asked, s->source != NULL) : NULL;
+    const char *name = node && node->name ? node->name : *c->target ? c->target : asked ? asked : "";
+    if (strcmp(name, c->target) == 0) return false;
+    snprintf(c->target, sizeof c->target, "%s", name);
+    return true;
 }
 
 /* Returns the properties of both streams: as those of PipeWire's own filter-chain. */
 static struct pw_properties *common_properties(const struct port_host *h, const struct pipewire_channels *channels)
 {
-    const struct live_settings *s = h->settings;
     char positions[PIPEWIRE_CHANNELS * 8];
     pipewire_channels_write(channels, positions, sizeof positions);
     struct pw_properties *p = pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_APP_NAME, "haloconv",
@@ -256,13 +242,12 @@ static struct pw_properties *common_properties(const struct port_host *h, const 
     pw_properties_setf(p, PW_KEY_NODE_GROUP, "haloconv-%d", (int)getpid());
     pw_properties_setf(p, PW_KEY_NODE_LINK_GROUP, "haloconv-%d", (int)getpid());
     pw_properties_setf(p, "audio.position", "[ %s ]", positions);
-    if (s->block) pw_properties_setf(p, PW_KEY_NODE_LATENCY, "%d/%d", s->block, s->rate ? s->rate : 48000);
-    if (s->rate) pw_properties_setf(p, PW_KEY_NODE_RATE, "1/%d", s->rate);
+    pipewire_client_set_format(h, p);
     return p;
 }
 
 /* Returns the properties of the stream that is the sink or source. */
-static struct pw_properties *own_properties(const struct port_host *h, const struct pipewire_channels *channels)
+static struct pw_properties *device_properties(const struct port_host *h, const struct pipewire_channels *channels)
 {
     const struct live_settings *s = h->settings;
     struct pw_properties *p = common_properties(h, channels);
@@ -276,11 +261,11 @@ static struct pw_properties *own_properties(const struct port_host *h, const str
 }
 
 /* Returns the properties of the stream to or from the device. It is passive: an idle sink keeps no device awake. */
-static struct pw_properties *other_properties(const struct port_host *h, const struct pipewire_channels *channels)
+static struct pw_properties *link_properties(const struct port_host *h, const struct pipewire_channels *channels)
 {
     const struct live_settings *s = h->settings;
-    const struct stream_client *c = h->client;
-    const char *target = target_name(c->graph, s->sink ? s->output : s->input);
+    struct stream_client *c = h->client;
+    const char *asked = asked_target(s);
     struct pw_properties *p = common_properties(h, channels);
     if (!p) return NULL;
     const char *side = s->sink ? "output" : "input";
@@ -288,11 +273,14 @@ static struct pw_properties *other_properties(const struct port_host *h, const s
     pw_properties_setf(p, PW_KEY_NODE_DESCRIPTION, "%s %s", s->description ? s->description : h->name, side);
     pw_properties_set(p, PW_KEY_NODE_PASSIVE, "true");
     pw_properties_set(p, PW_KEY_STREAM_DONT_REMIX, "true"); /* each output goes to the channel of its position */
-    if (target) pw_properties_set(p, PW_KEY_TARGET_OBJECT, target);
+    find_target(c);
+    if (asked) pw_properties_set(p, PW_KEY_TARGET_OBJECT, c->target);
+    /* The session manager remembers targets by this id, too: not for a sink that is to play to another device. */
+    if (asked) pw_properties_setf(p, PW_KEY_APP_ID, "haloconv.%s to %s", h->name, asked);
     return p;
 }
 
-static int connect_stream(struct pw_stream *stream, enum pw_direction direction, enum pw_stream_flags more,
+static int connect_stream(struct pw_stream *stream, enum pw_direction direction, enum pw_stream_flags flags,
                           const struct pipewire_channels *channels)
 {
     uint8_t bytes[2048];
@@ -300,9 +288,9 @@ static int connect_stream(struct pw_stream *stream, enum pw_direction direction,
     struct spa_audio_info_raw format = {.format = SPA_AUDIO_FORMAT_F32P, .channels = (uint32_t)channels->n};
     memcpy(format.position, channels->position, sizeof *format.position * (size_t)channels->n);
     const struct spa_pod *parameter = spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &format);
-    return pw_stream_connect(stream, direction, PW_ID_ANY,
-                             PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS | more,
-                             &parameter, 1);
+    return pw_stream_connect(
+        stream, direction, PW_ID_ANY,
+        PW_STREAM_FLAG_AUTOCONNECT | PW_STREAM_FLAG_MAP_BUFFERS | PW_STREAM_FLAG_RT_PROCESS | flags, &parameter, 1);
 }
 
 /* Makes both streams and connects them. */
@@ -320,8 +308,10 @@ static bool open_streams(struct port_host *h)
 #if PW_CHECK_VERSION(0, 3, 73)
     async = PW_STREAM_FLAG_ASYNC;
 #endif
-    c->capture = pw_stream_new(c->graph->core, h->name, (is_sink ? own_properties : other_properties)(h, &c->in));
-    c->playback = pw_stream_new(c->graph->core, h->name, (is_sink ? other_properties : own_properties)(h, &c->out));
+    c->capture =
+        pw_stream_new(c->common.graph->core, h->name, (is_sink ? device_properties : link_properties)(h, &c->in));
+    c->playback =
+        pw_stream_new(c->common.graph->core, h->name, (is_sink ? link_properties : device_properties)(h, &c->out));
     if (c->capture) pw_stream_add_listener(c->capture, &c->capture_hook, &capture_events, c);
     if (c->playback) pw_stream_add_listener(c->playback, &c->playback_hook, &playback_events, c);
     return c->capture && c->playback && connect_stream(c->capture, PW_DIRECTION_INPUT, async, &c->in) == 0 &&
@@ -331,46 +321,35 @@ static bool open_streams(struct port_host *h)
 /* Waits until the daemon has made both nodes. */
 static bool await_nodes(struct stream_client *c)
 {
-    for (int i = 0; i < ANSWER_S; i++) {
-        if (pw_stream_get_node_id(c->capture) != SPA_ID_INVALID && pw_stream_get_node_id(c->playback) != SPA_ID_INVALID)
-            return true;
-        if (atomic_load(&c->graph->is_down) || !pipewire_graph_sync(c->graph)) return false;
-    }
-    return false;
+    double end = stopwatch_now() + ANSWER_S;
+    while (pw_stream_get_node_id(c->capture) == SPA_ID_INVALID || pw_stream_get_node_id(c->playback) == SPA_ID_INVALID)
+        if (stopwatch_now() > end || !pipewire_graph_sync(c->common.graph)) return false;
+    return true;
 }
 
 static bool activate(struct port_host *h, char *why, size_t cap)
 {
     struct stream_client *c = h->client;
     if (!choose_channels(h, why, cap)) return false;
-    pipewire_graph_lock(c->graph);
-    pw_data_loop_invoke(pw_context_get_data_loop(c->graph->context), on_thread, 0, NULL, 0, false, h);
+    pipewire_graph_lock(c->common.graph);
+    pipewire_client_begin_thread(&c->common);
     bool good = open_streams(h) && await_nodes(c);
-    pipewire_graph_unlock(c->graph);
+    pipewire_graph_unlock(c->common.graph);
     return good || message_write(why, cap, "pipewire: the streams cannot be made; see the daemon's messages");
 }
 
-static bool ask_devices(struct port_host *h)
-{
-    (void)h;
-    return true;
-}
-
-static bool connect_midi(struct port_host *h)
-{
-    (void)h;
-    return false;
-}
-
-static void update_latencies(struct port_host *h)
-{
-    (void)h; /* on_parameter passes them on, whatever the mask */
-}
-
+/* Leads the stream to the device that was asked for when that appears. */
 static void tend(struct port_host *h)
 {
     struct stream_client *c = h->client;
-    if (atomic_load(&c->graph->is_down)) atomic_store(&h->is_down, true);
+    struct pipewire_graph *g = c->common.graph;
+    if (!pipewire_client_tend(h)) return;
+    pipewire_graph_lock(g);
+    uint32_t node = pw_stream_get_node_id(h->settings->sink ? c->playback : c->capture);
+    if (find_target(c) && g->default_metadata)
+        pw_metadata_set_property((struct pw_metadata *)g->default_metadata, node, PW_KEY_TARGET_OBJECT, NULL,
+                                 c->target);
+    pipewire_graph_unlock(g);
 }
 
 static bool is_idle(const struct port_host *h)
@@ -383,7 +362,7 @@ static void report(const struct port_host *h)
 {
     const struct stream_client *c = h->client;
     const struct live_settings *s = h->settings;
-    const char *target = s->sink ? s->output : s->input;
+    const char *target = asked_target(s);
     char in[PIPEWIRE_CHANNELS * 8], out[PIPEWIRE_CHANNELS * 8];
     pipewire_channels_write(&c->in, in, sizeof in);
     pipewire_channels_write(&c->out, out, sizeof out);
@@ -391,41 +370,16 @@ static void report(const struct port_host *h)
                  s->sink ? "plays to" : "records from", target ? target : "the default device");
 }
 
-static bool connect_ports(void *data, const struct connection *connection)
-{
-    (void)data, (void)connection;
-    return false;
-}
-
-static int count_connections(void *data, const struct port_side *side, int port)
-{
-    (void)data, (void)side, (void)port;
-    return 0;
-}
-
-static void list_connections(void *data, const struct port_side *side, int port, struct connections *connections)
-{
-    (void)data, (void)side, (void)port, (void)connections;
-}
-
-const struct port_server pipewire_stream_server = {
-    .line = &pipewire_line,
-    .name = "the PipeWire daemon",
-    .list_command = "pw-link -o",
-    .join = join,
-    .leave = leave,
-    .rate = rate,
-    .block = block,
-    .is_realtime = is_realtime,
-    .client_name = client_name,
-    .port_name = port_name,
-    .add_port = add_port,
-    .activate = activate,
-    .ask_devices = ask_devices,
-    .connect_midi = connect_midi,
-    .update_latencies = update_latencies,
-    .tend = tend,
-    .is_idle = is_idle,
-    .report = report,
-    .connections = {.connect = connect_ports, .count = count_connections, .list = list_connections}};
+const struct port_server pipewire_stream_server = {.line = &pipewire_line,
+                                                   .name = "the PipeWire daemon",
+                                                   .list_command = "pw-link -o",
+                                                   .join = join,
+                                                   .check = choose_channels,
+                                                   .leave = leave,
+                                                   .rate = pipewire_client_rate,
+                                                   .block = pipewire_client_block,
+                                                   .activate = activate,
+                                                   .tend = tend,
+                                                   .is_idle = is_idle,
+                                                   .report = report};
 #endif

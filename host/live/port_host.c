@@ -48,16 +48,16 @@ static bool join(void *data, char *why, size_t cap)
 
 static bool add_ports(struct port_host *h, struct port_side *side, char *why, size_t cap)
 {
-    for (int i = 0; i < side->n; i++)
+    for (int i = 0; h->server->add_port && i < side->n; i++)
         if (!(side->port[i] = h->server->add_port(h, side, i, why, cap))) return false;
     return true;
 }
 
 static void tend_midi(struct port_host *h)
 {
-    if (h->midi_in.n > 0 && h->settings->midi.connect && atomic_exchange(&h->midi_is_sought, false) &&
+    if (h->midi_in.n > 0 && h->settings->midi.connect && atomic_exchange(&h->midi_is_missing, false) &&
         !h->server->connect_midi(h))
-        atomic_store(&h->midi_is_sought, true); /* try again: the port's client may not be active yet */
+        atomic_store(&h->midi_is_missing, true); /* try again: the port's client may not be active yet */
 }
 
 /* Makes the ports, activates the client and connects it. */
@@ -68,9 +68,9 @@ static bool start(struct port_host *h, char *why, size_t cap)
         return false;
     h->reach_version = session_reach_version(h->session);
     if (!h->server->activate(h, why, cap)) return false;
-    if (!h->has_asked) h->has_asked = h->server->ask_devices(h);
+    if (!h->has_requested) h->has_requested = !h->server->request_devices || h->server->request_devices(h);
     h->n_made = connections_make(&h->connections);
-    atomic_store(&h->midi_is_sought, true);
+    atomic_store(&h->midi_is_missing, true);
     tend_midi(h);
     h->next_check = stopwatch_now() + 1;
     return true;
@@ -93,7 +93,7 @@ static bool restart(void *data, char *why, size_t cap)
         stop(h);
         return false;
     }
-    int n = h->n_made + h->connections.wanted.n;
+    int n = h->n_made + h->connections.missing.n;
     *why = 0;
     if (n > 0) snprintf(why, cap, "%d of %d connection%s", h->n_made, n, message_s(n));
     return true;
@@ -111,6 +111,11 @@ static bool is_idle(void *data)
     return h->server->is_idle && h->server->is_idle(h);
 }
 
+static bool asks_for_realtime(const struct port_host *h)
+{
+    return !h->server->is_realtime || h->server->is_realtime(h);
+}
+
 /* Checks the audio thread's priority: the libraries set it after the thread has begun, and do not return the system's
  * refusal. */
 static void check_priority(struct port_host *h)
@@ -118,7 +123,7 @@ static void check_priority(struct port_host *h)
     int thread = atomic_load(&h->audio_thread);
     if (thread == 0 || h->has_checked_priority) return;
     h->has_checked_priority = true;
-    if (h->server->is_realtime(h) && realtime_is_refused(thread))
+    if (asks_for_realtime(h) && realtime_is_refused(thread))
         message_note("the system refuses real-time priority; expect xruns under load; %s", realtime_remedy);
 }
 
@@ -126,21 +131,22 @@ static void tend(void *data)
 {
     struct port_host *h = data;
     uint64_t version = session_reach_version(h->session);
-    if (version != h->reach_version) h->server->update_latencies(h);
+    if (version != h->reach_version && h->server->update_latencies) h->server->update_latencies(h);
     h->reach_version = version;
     if (h->server->tend) h->server->tend(h);
     double now = stopwatch_now();
-    bool has_new_port = atomic_exchange(&h->has_new_port, false), is_due = now >= h->next_check;
-    if (has_new_port || is_due) {
+    bool graph_changed = atomic_exchange(&h->graph_changed, false), is_due = now >= h->next_check;
+    bool restores = h->settings->reconnect && h->connections.server.list;
+    if (graph_changed || is_due) {
         connections_make(&h->connections);
         tend_midi(h);
     }
     const struct port_side *sides[] = {&h->in, &h->out, &h->midi_in};
-    if (h->settings->reconnect) connections_add_new(&h->connections, sides, 3);
+    if (restores) connections_add_new(&h->connections, sides, 3);
     if (!is_due) return;
     h->next_check = now + 1;
     check_priority(h);
-    if (h->settings->reconnect) connections_remember(&h->connections, sides, 3);
+    if (restores) connections_remember(&h->connections, sides, 3);
 }
 
 /* ---- ports and session ------------------------------------------------------------------------- */
@@ -159,7 +165,8 @@ static bool open_side(struct port_host *h, struct port_side *side, bool is_input
         snprintf(numbered, sizeof numbered, "%s-%d", is_input ? "in" : "out", i + 1);
         side->name[i] = strdup(ports ? ports[i].name : numbered);
         if (!side->name[i]) return false;
-        if (ports && ports[i].connect) connections_ask(&h->connections, side, i, ports[i].connect);
+        if (ports && ports[i].connect && h->connections.server.connect)
+            connections_request(&h->connections, side, i, ports[i].connect);
     }
     return true;
 }
@@ -198,6 +205,11 @@ static bool open_session(struct port_host *h, char *why, size_t cap)
         return false;
     }
     h->midi_in.is_midi = true;
+    if (h->server->check && !h->server->check(h, why, cap)) {
+        h->is_misused = true;
+        hc_responses_free(&mask);
+        return false;
+    }
     h->session = session_open(settings, path, &mask, rate, block, why, cap);
     if (h->session) h->live = session_live(h->session);
     return h->session != NULL;
@@ -207,7 +219,7 @@ static void report_connections(const struct port_host *h)
 {
     int n = h->in.n + h->out.n;
     if (h->n_made > 0)
-        message_note("%d ports, %d of %d connections", n, h->n_made, h->n_made + h->connections.wanted.n);
+        message_note("%d ports, %d of %d connections", n, h->n_made, h->n_made + h->connections.missing.n);
     else
         message_note("none of %d ports is connected; use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
 }
@@ -216,18 +228,19 @@ static void report_start(const struct port_host *h)
 {
     struct session_status status;
     session_get_status(h->session, &status);
-    message_note("%s: %d in, %d out, %d Hz, blocks of %d frames on %s (%s)", h->server->client_name(h), h->in.n,
-                 h->out.n, status.info.rate, status.info.block, status.info.device, status.info.method);
+    const char *name = h->server->client_name ? h->server->client_name(h) : h->name;
+    message_note("%s: %d in, %d out, %d Hz, blocks of %d frames on %s (%s)", name, h->in.n, h->out.n, status.info.rate,
+                 status.info.block, status.info.device, status.info.method);
     if (h->server->report)
         h->server->report(h);
     else
         report_connections(h);
     if (h->midi_in.n > 0) message_note("MIDI on %s", h->server->port_name(h, h->midi_in.port[0]));
-    if (h->settings->midi.connect && atomic_load(&h->midi_is_sought))
+    if (h->settings->midi.connect && atomic_load(&h->midi_is_missing))
         message_note(
             "--midi-connect %s: this output does not exist; it is connected when it appears (`%s` lists outputs)",
             h->settings->midi.connect, h->server->list_command);
-    if (!h->server->is_realtime(h))
+    if (!asks_for_realtime(h))
         message_note(
             "the server runs without real-time priority; expect xruns under load, or start it with -R; if the system "
             "refuses that, %s",
@@ -254,8 +267,9 @@ static bool join_manager(struct port_host *h, struct live_settings *settings, st
     if (!nsm_load(h->nsm, &h->state, why, cap)) return false;
     session_state_settings(&h->state, session);
     settings->mask = h->state.mask;
-    settings->name = nsm_client_name(h->nsm);
     if (!settings->osc) settings->osc = "0";
+    if (!h->server->add_port) return true; /* a device of the desktop keeps its name, and has no port for MIDI */
+    settings->name = nsm_client_name(h->nsm);
     settings->midi.on = true;
     return true;
 }
@@ -302,6 +316,7 @@ int port_host_command(const struct port_server *server, int argc, char **argv)
         stop(&h);
         if (h.nsm && *why) nsm_opened(h.nsm, &h.state, why);
         status = *why ? message_error("%s", why) : 0;
+        if (h.is_misused) status = EXIT_USAGE;
     }
     control_close(&host);
     nsm_leave(h.nsm);

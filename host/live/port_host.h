@@ -33,39 +33,44 @@ struct port_host {
     struct midi_ring midi_ring;         /* messages from the audio thread                                        */
     char name[128], server_name[128];   /* of the client and the server; server_name "": the default             */
     atomic_bool is_down;                /* the server went away                                                  */
-    atomic_bool has_new_port;           /* a port of another client appeared                                     */
-    atomic_bool midi_is_sought;         /* the output of --midi-connect is searched for                          */
+    atomic_bool graph_changed;          /* missing connections may have their other end now                      */
+    atomic_bool midi_is_missing;        /* the output of --midi-connect is searched for                          */
     atomic_int audio_thread;            /* gettid of the audio thread; 0: not started yet                        */
     bool has_checked_priority;
     uint64_t reach_version;             /* session_reach_version when the server's latencies were computed       */
     double next_check;                  /* time of the next check of the connections                             */
     struct connections connections;
-    bool has_asked;                     /* devices were found and asked for (--connect)                          */
+    bool has_requested;                 /* request_devices has returned true                                     */
+    bool is_misused;                    /* the options do not fit the mask                                       */
     int n_made;                         /* connections made at the last connect to the server                    */
     struct nsm *nsm;                    /* the session manager; NULL: none                                       */
     struct session_state state;         /* under a session manager: the state at the start                       */
 };
 
-struct port_server {                    /* the calls of JACK or PipeWire                                         */
+struct port_server {                    /* the calls of JACK or PipeWire. NULL, where allowed: nothing to do     */
     const struct command_line *line;
     const char *name;                   /* for messages, as "the JACK server"                                    */
     const char *list_command;           /* prints the ports                                                      */
-    /* Chooses another server for the options, or changes them. false: a usage error was printed. NULL: neither. */
+    /* Chooses another server for the options, or changes them. false: a usage error was printed. NULL is allowed. */
     bool (*choose)(struct port_host *host, struct live_settings *settings);
     /* Joins the server and sets client. false: why has the reason. */
     bool (*join)(struct port_host *host, char *why, size_t cap);
+    /* Does the mask fit the options? false: why has the reason, and the exit status is 2. NULL: any does. */
+    bool (*check)(struct port_host *host, char *why, size_t cap);
     void (*leave)(struct port_host *host);                /* frees client; no callback runs afterwards           */
     int (*rate)(const struct port_host *host);            /* Hz                                                  */
     int (*block)(const struct port_host *host);           /* frames                                              */
-    bool (*is_realtime)(const struct port_host *host);    /* does the server ask for real-time priority?         */
-    const char *(*client_name)(const struct port_host *host);
-    const char *(*port_name)(const struct port_host *host, const void *port);
+    bool (*is_realtime)(const struct port_host *host);    /* does it ask for real-time priority? NULL: yes       */
+    const char *(*client_name)(const struct port_host *host);                 /* NULL: the host's name           */
+    const char *(*port_name)(const struct port_host *host, const void *port); /* NULL: it has no MIDI            */
+    /* NULL: activate makes the ports, and the command line alone names the client. */
     void *(*add_port)(struct port_host *host, const struct port_side *side, int i, char *why, size_t cap);
     bool (*activate)(struct port_host *host, char *why, size_t cap);   /* callbacks run from here on             */
-    bool (*ask_devices)(struct port_host *host);          /* --connect and such; false: the server is gone       */
+    /* Requests connections to devices, as with --connect. false: the server is gone. NULL is allowed. */
+    bool (*request_devices)(struct port_host *host);
     bool (*connect_midi)(struct port_host *host);         /* --midi-connect; false: the output does not exist    */
-    void (*update_latencies)(struct port_host *host);     /* what session_reaches returns has changed            */
-    void (*tend)(struct port_host *host);                 /* called several times a second; NULL: none           */
+    void (*update_latencies)(struct port_host *host);     /* session_reaches has changed; NULL is allowed        */
+    void (*tend)(struct port_host *host);                 /* called several times a second; NULL is allowed      */
     bool (*is_idle)(const struct port_host *host);        /* the server calls no callback now; NULL: never       */
     void (*report)(const struct port_host *host);         /* reports the connections; NULL: their number         */
     struct connection_server connections;                 /* its data is the host                                */

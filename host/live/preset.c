@@ -16,7 +16,7 @@ enum { MAX_BYTES = 65536 }; /* max. bytes of a preset's file */
 enum { MAX_ERRORS = 20 };   /* max. errors that are printed */
 enum { MAX_NAMES = 200 };   /* max. presets of preset_names */
 
-static const char SYSTEM_FOLDER[] = "/etc/haloconv", BLANKS[] = " \t\r";
+static const char SYSTEM_FOLDER[] = "/etc/haloconv", ENDING[] = ".conf", BLANKS[] = " \t\r";
 
 struct preset_line {
     int number;      /* number of the line in the file, from 1 */
@@ -54,7 +54,7 @@ static bool find(struct preset *p, const char *name, char *why, size_t cap)
         return message_write(why, cap, "%.200s: the path is too long; use a shorter one", name);
     }
     for (int i = 0; preset_folder(i); i++)
-        if (snprintf(p->path, sizeof p->path, "%s/%s.conf", preset_folder(i), name) < (int)sizeof p->path &&
+        if (snprintf(p->path, sizeof p->path, "%s/%s%s", preset_folder(i), name, ENDING) < (int)sizeof p->path &&
             access(p->path, F_OK) == 0)
             return true;
     return message_write(why, cap,
@@ -181,11 +181,13 @@ const char *preset_command(const struct preset *p)
     return command;
 }
 
+const char *const preset_kind_names[PRESET_KINDS] = {
+    [PRESET_JACK] = "jack", [PRESET_PIPEWIRE] = "pipewire", [PRESET_LIVE] = "live"};
+
 enum preset_kind preset_kind(const char *command)
 {
-    static const char *const names[PRESET_KINDS] = {"jack", "pipewire", "live"};
     int kind = 0;
-    while (kind < PRESET_KINDS && strcmp(command, names[kind]) != 0) kind++;
+    while (kind < PRESET_KINDS && strcmp(command, preset_kind_names[kind]) != 0) kind++;
     return kind;
 }
 
@@ -194,7 +196,11 @@ const char *preset_key(const struct preset *p, int i)
     return i >= 0 && i < p->n_lines ? p->lines[i].key : NULL;
 }
 
-const char PRESET_ENDING[] = ".conf";
+int preset_stem(const char *file)
+{
+    size_t n = strlen(file), ending = strlen(ENDING);
+    return *file != '.' && n > ending && strcmp(file + n - ending, ENDING) == 0 ? (int)(n - ending) : 0;
+}
 
 static bool is_of_command(const char *name, const char *command)
 {
@@ -220,9 +226,9 @@ static bool has_name(const struct option_names *names, const char *name)
 /* Adds the preset of a file, if it is one. */
 static void add_name(struct option_names *names, const char *file, const char *command)
 {
-    size_t n = strlen(file), ending = strlen(PRESET_ENDING);
-    if (*file == '.' || n <= ending || strcmp(file + n - ending, PRESET_ENDING) != 0) return;
-    char *name = strndup(file, n - ending);
+    int n = preset_stem(file);
+    if (!n) return;
+    char *name = strndup(file, (size_t)n);
     char **more = name && !has_name(names, name) && is_of_command(name, command)
                       ? realloc(names->list, (size_t)(names->n + 1) * sizeof *more)
                       : NULL;
@@ -273,7 +279,9 @@ __attribute__((format(printf, 2, 3))) static bool refuse(const struct command_li
 static bool apply_command(const struct preset_line *l, const char *where, const struct command_line *line)
 {
     bool is_known = l->value && preset_kind(l->value) < PRESET_KINDS;
-    if (!is_known) return refuse(line, "%s: command: needs \"jack\", \"pipewire\" or \"live\"", where);
+    if (!is_known)
+        return refuse(line, "%s: command: needs \"%s\", \"%s\" or \"%s\"", where, preset_kind_names[PRESET_JACK],
+                      preset_kind_names[PRESET_PIPEWIRE], preset_kind_names[PRESET_LIVE]);
     return strcmp(l->value, line->command) == 0 ||
            refuse(line, "%s: the preset is for haloconv %s; start that, or `haloconv run`", where, l->value);
 }

@@ -26,6 +26,7 @@ void preset_close(struct preset *preset); /* NULL is allowed */
 const char *preset_command(const struct preset *preset);
 
 enum preset_kind { PRESET_JACK, PRESET_PIPEWIRE, PRESET_LIVE, PRESET_KINDS };
+extern const char *const preset_kind_names[PRESET_KINDS];
 enum preset_kind preset_kind(const char *command); /* PRESET_KINDS: a wrong word */
 
 /* Writes all lines but the masks into the settings of a command, which then point to texts of the preset. false: a
@@ -39,8 +40,8 @@ const char *preset_key(const struct preset *preset, int i);
 struct option_names preset_names(const char *command);
 void preset_names_free(struct option_names *names);
 
-/* The name of a file ends so. */
-extern const char PRESET_ENDING[];
+/* Returns the number of characters of a file's name before .conf; 0: the name is not that of a preset. */
+int preset_stem(const char *file);
 
 /* Returns the masks, which belong to the preset. */
 struct option_names preset_masks(const struct preset *preset);

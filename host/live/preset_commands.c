@@ -14,12 +14,11 @@
 static const struct option_row no_options[] = {{0}};
 
 static const struct kind {
-    const char *name;
     int (*command)(int argc, char **argv);
     const struct command_line *line;
-} kinds[PRESET_KINDS] = {[PRESET_JACK] = {"jack", jack_command, &jack_line},
-                         [PRESET_PIPEWIRE] = {"pipewire", pipewire_command, &pipewire_line},
-                         [PRESET_LIVE] = {"live", live_command, &portaudio_line}};
+} kinds[PRESET_KINDS] = {[PRESET_JACK] = {jack_command, &jack_line},
+                         [PRESET_PIPEWIRE] = {pipewire_command, &pipewire_line},
+                         [PRESET_LIVE] = {live_command, &portaudio_line}};
 
 /* Returns the kind of a preset. jack, as every command, refuses a wrong word with the line's number. */
 static const struct kind *find_kind(const struct preset *preset)
@@ -65,7 +64,7 @@ int run_command(int argc, char **argv)
     preset_close(preset);
     char **words = calloc((size_t)argc + 2, sizeof *words);
     if (!words) return message_error("run: no memory; free some memory");
-    words[0] = (char *)kind->name;
+    words[0] = (char *)kind->line->command;
     words[name] = "--preset";
     for (int i = 1; i < argc; i++) words[i < name ? i : i + 1] = argv[i];
     status = kind->command(argc + 1, words);
@@ -84,8 +83,7 @@ static const struct command_line presets_line = {
 
 static int is_preset(const struct dirent *entry)
 {
-    size_t n = strlen(entry->d_name), ending = strlen(PRESET_ENDING);
-    return entry->d_name[0] != '.' && n > ending && strcmp(entry->d_name + n - ending, PRESET_ENDING) == 0;
+    return preset_stem(entry->d_name) > 0;
 }
 
 /* Prints an error for each line that the command would refuse. */
@@ -103,7 +101,7 @@ static void print_preset(int folder, const char *file)
     bool is_hidden = folder > 0 && access(path, F_OK) == 0;
     snprintf(path, sizeof path, "%s/%s", preset_folder(folder), file);
     struct preset *preset = preset_open(path, why, sizeof why);
-    int stem = (int)strlen(file) - (int)strlen(PRESET_ENDING), n = preset ? preset_masks(preset).n : 0;
+    int stem = preset_stem(file), n = preset ? preset_masks(preset).n : 0;
     if (preset)
         snprintf(line, sizeof line, "  %-20.*s %s, %d mask%s%s%s", stem, file, preset_command(preset), n, message_s(n),
                  is_hidden ? "; hidden by the preset of this name above" : "", check(preset) ? "" : "; has errors");

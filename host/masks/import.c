@@ -58,17 +58,17 @@ static void append_word(FILE *to, const char *option, const char *word)
     if (!is_plain) putc('\'', to);
 }
 
-/* Appends the positions of the channels, or their number if the text does not name them. */
-static void append_channels(FILE *to, const hc_port *ports, int n)
+/* Would printing the text steer the terminal? */
+static bool has_control(const char *text)
 {
-    bool is_named = strchr(ports[0].name, '-') == NULL; /* in-1, out-1: not named */
-    fputs(" --channels ", to);
-    if (!is_named) fprintf(to, "%d", n);
-    for (int i = 0; i < n && is_named; i++) fprintf(to, "%s%s", i ? "," : "", ports[i].name);
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127 || (text[0] == '\xc2' && (unsigned char)text[1] < 0xa0))
+            return true;
+    return false;
 }
 
-/* Makes the command that replaces the sink or virtual microphone of the mask; NULL: there is none. The caller frees
- * it. */
+/* Makes the command that replaces the sink or virtual microphone of the mask; NULL: there is none, or a name has
+ * control characters. The ports of the mask name the channels. The caller frees it. */
 static char *command_make(const hc_responses *mask, const char *path)
 {
     const hc_virtual_device *device = mask->device;
@@ -79,11 +79,9 @@ static char *command_make(const hc_responses *mask, const char *path)
     fputs("haloconv pipewire", to);
     append_word(to, device->is_source ? "--source " : "--sink ", device->name);
     if (device->description) append_word(to, "--description ", device->description);
-    append_channels(to, device->is_source ? mask->out_port : mask->in_port,
-                    device->is_source ? mask->n_out : mask->n_in);
     if (device->target) append_word(to, device->is_source ? "--input " : "--output ", device->target);
-    append_word(to, "", path);
-    if (fclose(to) == 0) return command;
+    append_word(to, *path == '-' ? "./" : "", path);
+    if (fclose(to) == 0 && !has_control(command)) return command;
     free(command);
     return NULL;
 }
@@ -99,7 +97,11 @@ static void print_report(const struct configuration_out *out)
         printf("%s: %d channel%s of %d frame%s\n", out->files[i].path, out->files[i].n_channels,
                message_s(out->files[i].n_channels), out->files[i].n_frames, message_s(out->files[i].n_frames));
     char *command = command_make(mask, out->source);
-    if (command) printf("replaces its %s: %s\n", mask->device->is_source ? "microphone" : "sink", command);
+    const char *device = !mask->device ? "" : mask->device->is_source ? "microphone" : "sink";
+    if (command)
+        printf("replaces its %s: %s\n", device, command);
+    else if (mask->device)
+        printf("its %s has a name with control characters: no command is printed; give it another name\n", device);
     free(command);
 }
 

@@ -1,5 +1,6 @@
 /* Any bytes as the text of another program. The first byte chooses the extension of its name, and so the readers that
- * look at it: c .conf, g .cfg, t .txt, y .yml, others none. The folder has a sound file a.wav and bare floats a.f64. */
+ * look at it: c .conf, g .cfg, t .txt, y .yml, others none. The folder has a sound file a.wav, bare floats a.f64 and
+ * a bank for one ear, b.csv. */
 #include "fuzz.h"
 
 #include <string.h>
@@ -7,7 +8,9 @@
 void target_begin(void)
 {
     static const double samples[] = {1, -0.5, 0.25};
+    static const char bank[] = "file,azimuth,elevation\na.f64,0,0\n";
     file_put("a.f64", samples, sizeof samples);
+    file_put("b.csv", bank, sizeof bank - 1);
     sound_put();
 }
 

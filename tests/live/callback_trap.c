@@ -1,5 +1,5 @@
-/* callback_trap - preloaded into the program, it watches the process callback for JACK or PipeWire of the unchanged
- * program.
+/* callback_trap - preloaded into the unchanged program, it watches the process callback of JACK or PipeWire.
+ *
  * trap.c catches an allocation or a lock, the kernel a system call (system call user dispatch, Linux 5.11). The first
  * one caught is reported on standard error and ends the program with status 99.
  *
@@ -134,7 +134,7 @@ int jack_set_process_callback(jack_client_t *client, JackProcessCallback process
 
 #ifdef HC_WITH_PIPEWIRE
 static struct watched_node {
-    struct pw_filter_events events, others, given;
+    struct pw_filter_events events, without_process, events_of_program;
     void *data;
     struct spa_hook hook; /* for the process callback; the program's own hook gets the other events */
 } nodes[MAX_CLIENTS];
@@ -143,7 +143,7 @@ static void on_pipewire(void *data, struct spa_io_position *position)
 {
     struct watched_node *node = data;
     begin();
-    node->given.process(node->data, position);
+    node->events_of_program.process(node->data, position);
     end();
 }
 
@@ -155,15 +155,15 @@ void pw_filter_add_listener(struct pw_filter *filter, struct spa_hook *hook, con
     if (n_watched == MAX_CLIENTS) abort();
     struct watched_node *node = &nodes[n_watched++];
     *node = (struct watched_node){
-        .events = {PW_VERSION_FILTER_EVENTS, .process = on_pipewire}, .given = *events, .data = data};
+        .events = {PW_VERSION_FILTER_EVENTS, .process = on_pipewire}, .events_of_program = *events, .data = data};
     add(filter, &node->hook, &node->events, node);
-    node->others = *events;
-    node->others.process = NULL;
-    add(filter, hook, &node->others, data);
+    node->without_process = *events;
+    node->without_process.process = NULL;
+    add(filter, hook, &node->without_process, data);
 }
 
 static struct watched_stream {
-    struct pw_stream_events events, others, given;
+    struct pw_stream_events events, without_process, events_of_program;
     void *data;
     struct spa_hook hook;
 } streams[MAX_CLIENTS];
@@ -173,7 +173,7 @@ static void on_stream(void *data)
 {
     struct watched_stream *stream = data;
     begin();
-    stream->given.process(stream->data);
+    stream->events_of_program.process(stream->data);
     end();
 }
 
@@ -197,10 +197,10 @@ void pw_stream_add_listener(struct pw_stream *stream, struct spa_hook *hook, con
     if (n_watched == MAX_CLIENTS) abort();
     struct watched_stream *one = &streams[n_watched++];
     *one = (struct watched_stream){
-        .events = {PW_VERSION_STREAM_EVENTS, .process = on_stream}, .given = *events, .data = data};
+        .events = {PW_VERSION_STREAM_EVENTS, .process = on_stream}, .events_of_program = *events, .data = data};
     add(stream, &one->hook, &one->events, one);
-    one->others = *events;
-    one->others.process = NULL;
-    add(stream, hook, &one->others, data);
+    one->without_process = *events;
+    one->without_process.process = NULL;
+    add(stream, hook, &one->without_process, data);
 }
 #endif

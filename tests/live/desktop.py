@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 
 import numpy as np
-from conftest import BUILD
+from conftest import BUILD, residual_db
 from test_live import PATIENCE, stop, wait_for
 
 STAGE = BUILD / "tests/pipewire_stage"
@@ -39,11 +39,6 @@ context.objects = [
 """
 DEVICES = {"phones": ("Audio/Sink", "FL FR", 1000), "speakers": ("Audio/Sink", "FL FR", 900),
            "eight": ("Audio/Sink", "FL FR FC LFE RL RR SL SR", 800), "mic": ("Audio/Source/Virtual", "FL FR", 700)}
-
-
-def residual_db(got, want):
-    """The largest error beside the largest sample, in dB."""
-    return 20 * np.log10(np.abs(got - want).max() / np.abs(want).max() + 1e-15)
 
 
 def missing():

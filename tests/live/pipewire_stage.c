@@ -183,8 +183,8 @@ static void force_quantum(struct pipewire_graph *graph, int quantum)
     char text[16];
     snprintf(text, sizeof text, "%d", quantum);
     pipewire_graph_lock(graph);
-    if (!graph->settings) die("settings", "absent");
-    pw_metadata_set_property((struct pw_metadata *)graph->settings, 0, "clock.force-quantum", "", text);
+    if (!graph->settings_metadata) die("settings", "absent");
+    pw_metadata_set_property((struct pw_metadata *)graph->settings_metadata, 0, "clock.force-quantum", "", text);
     pipewire_graph_unlock(graph);
 }
 
@@ -196,8 +196,8 @@ int main(int argc, char **argv)
     long latency = 0;
     char why[500];
     if (argc < 8)
-        die("usage",
-            "PLAY N_IN FIRST LAST N_OUT RECORD N_FRAMES [silence FRAMES] [freewheel] [resize FRAME QUANTUM]...");
+        die("usage", "PLAY N_IN FIRST LAST N_OUT RECORD N_FRAMES [silence FRAMES] [latency FRAMES] [freewheel] "
+                     "[resize FRAME QUANTUM]...");
     player.n_channels = atoi(argv[2]);
     recorder.n_channels = atoi(argv[5]);
     recorder.n_frames = atol(argv[7]);

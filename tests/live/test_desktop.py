@@ -7,8 +7,8 @@ import pathlib
 
 import numpy as np
 import pytest
-from conftest import BUILD, HALOCONV, SAN, noise, read, refused, write
-from desktop import NULL_DB, TRIES, Desktop, missing, residual_db
+from conftest import BUILD, HALOCONV, SAN, noise, read, refused, residual_db, write
+from desktop import NULL_DB, TRIES, Desktop, missing
 from scipy.signal import fftconvolve
 from test_live import FEATURES, response, run, stop, wait_for, wet
 from test_service import systemd
@@ -130,15 +130,32 @@ def test_programs_play_into_a_sink_and_the_sink_follows_the_default_device(run, 
     client.end()
 
 
-def test_a_sink_plays_to_the_named_device_whenever_that_is_there(run, desktop):
-    client = device(run, desktop, "--sink", "room", write("h.wav", response(500), 48000), "--output", "usb")
-    plays_to(desktop, "room", ["FL", "FR"], "phones")
-    desktop.tool("pw-cli", "create-node", "adapter", "{ factory.name = support.null-audio-sink node.name = usb "
-                 "media.class = Audio/Sink audio.position = [ FL FR ] object.linger = true }")
-    plays_to(desktop, "room", ["FL", "FR"], "usb")
-    desktop.tool("pw-cli", "destroy", desktop.number("usb"))
+@pytest.mark.parametrize("named", ["usb", "My USB phones"])
+def test_a_sink_plays_to_the_named_device_whenever_that_is_there(run, desktop, named):
+    """It has a name and a description."""
+    client = device(run, desktop, "--sink", "room", write("h.wav", response(500), 48000), "--output", named)
+    for _ in range(2):
+        plays_to(desktop, "room", ["FL", "FR"], "phones")
+        desktop.tool("pw-cli", "create-node", "adapter", "{ factory.name = support.null-audio-sink node.name = usb "
+                     'node.description = "My USB phones" media.class = Audio/Sink audio.position = [ FL FR ] '
+                     "object.linger = true }")
+        plays_to(desktop, "room", ["FL", "FR"], "usb")
+        desktop.tool("pw-cli", "destroy", desktop.number("usb"))
     plays_to(desktop, "room", ["FL", "FR"], "phones")
     client.end()
+
+
+@pytest.mark.parametrize("node", ["room", "output.room"])
+def test_a_sink_that_the_daemon_removes_returns(run, desktop, node):
+    """With --reconnect; else the program ends. An error of the session manager removes nothing."""
+    h = write("h.wav", response(500), 48000)
+    client = device(run, desktop, "--sink", "room", h, "--reconnect")
+    plays_to(desktop, "room", ["FL", "FR"], "phones")
+    desktop.tool("pw-cli", "destroy", desktop.number(node))
+    client.says("the PipeWire daemon: went away; waiting for its return")
+    client.says("is back")
+    plays_to(desktop, "room", ["FL", "FR"], "phones")
+    assert client.end()["state"] == "ok"
 
 
 def test_the_service_of_a_sink_waits_for_the_daemon_and_returns_with_it(run, systemd):
@@ -202,10 +219,18 @@ def test_a_source_records_from_the_microphone_that_is_named(run, desktop):
 def test_options_that_no_sink_can_have_are_refused(folder):
     write("h.wav", response(100))
     for options, says in {("--channels", "FL,XX"): "positions such as FL,FR,FC,LFE", ("--channels", "65"): "up to 64",
+                          ("--channels", "4294967298"): "up to 64", ("--channels", "FL,FL"): "positions such as",
                           ("--midi",): "--midi cannot be with --sink",
                           ("--source", "b"): "--source cannot be with"}.items():
         refused("pipewire", "h.wav", "--sink", "a", *options, says=says, exit=2)
     refused("pipewire", "h.wav", "--channels", "2", says="--channels belongs to --sink or --source", exit=2)
+
+
+def test_channels_that_the_mask_lacks_are_refused_at_once(desktop, folder):
+    """Also with --reconnect, which waits for all else."""
+    h = write("h.wav", response(100), 48000)
+    refused("pipewire", "--source", "a", "--channels", "FL,FR,FC", h, "--reconnect", env=desktop.env, exit=2,
+            says="the mask has 2 outputs")
 
 
 # ---- JACK through PipeWire -------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import numpy as np
@@ -18,11 +19,13 @@ import pytest
 from conftest import BUILD, ROOT, SAN, assert_close, noise, refused, write
 from test_live import FEATURES, PATIENCE, control_of, needs_osc, response, run, stop, wait_for, wet
 
+from test_nsm import Manager
+
 assert run  # a fixture
 
 STAGE = BUILD / "tests/pipewire_stage"
 TRAP = BUILD / "tests/callback_trap.so"
-TOOLS = ["pipewire", "pw-link", "pw-metadata", "pw-dump"]
+TOOLS = ["pipewire", "pw-cli", "pw-link", "pw-metadata", "pw-dump"]
 if "pipewire" not in FEATURES or not all(map(shutil.which, TOOLS)):
     pytest.skip("no PipeWire in the build, or no daemon; make setup-test installs it", allow_module_level=True)
 if "thread" in SAN or "address" in SAN:  # libpipewire's leaks are not ours
@@ -58,6 +61,19 @@ class Daemon:
     def force(self, what, value):
         """Quantum or rate of the graph; 0: the default."""
         self.tool("pw-metadata", "-n", "settings", 0, f"clock.force-{what}", value)
+
+    def make(self, name, kind="Sink", description=""):
+        """A device, which outlives the tool."""
+        self.tool("pw-cli", "create-node", "adapter", f"""{{ factory.name = support.null-audio-sink node.name = {name}
+            node.description = "{description or name}" media.class = Audio/{kind} audio.position = [ FL FR ]
+            object.linger = true adapter.auto-port-config = {{ mode = dsp monitor = true position = preserve }} }}""")
+        wait_for(name, lambda: f"{name}:" in self.tool("pw-link", "-o", "-i"))
+
+    def destroy(self, name):
+        [number] = [thing["id"] for thing in json.loads(self.tool("pw-dump"))
+                    if (thing.get("info") or {}).get("props", {}).get("node.name") == name]
+        self.tool("pw-cli", "destroy", number)
+        wait_for(name, lambda: f"{name}:" not in self.tool("pw-link", "-o", "-i"))
 
     def links(self):
         """{(output, input), ...}"""
@@ -199,8 +215,10 @@ def test_the_callback_never_allocates_locks_or_calls_the_system(run, daemon):
     n, options = len(x), []
     for i in range(16):
         options += ["resize", (i + 1) * n // 18, [64, 1024, 256, 128][i % 4]]
+    timer = threading.Timer(seconds / 2, os.utime, [mask])
+    timer.start()
     daemon.record(x, 2, n, *options)
-    os.utime(mask)
+    timer.join()
     client.says(r"h\.wav: loaded")
     assert client.end()["blocks"] > 100, client.said()
 
@@ -244,11 +262,56 @@ def test_links_follow_the_default_device(run, daemon):
     daemon.tool("pw-link", "-d", "hc:out-1", "desk:playback_FL")
     time.sleep(0.3)
     assert ("hc:out-1", "desk:playback_FL") not in daemon.links()
+    daemon.tool("pw-metadata", 0, "default.audio.sink", '{"name": "attic"}', "Spa:String:JSON")
+    wait_for("the other link", lambda: ("hc:out-2", "attic:playback_FR") in daemon.links())
+    time.sleep(0.2)
+    assert ("hc:out-1", "attic:playback_FL") not in daemon.links()
     client.end()
     client = session(run, "h.wav", "--output", "The attic", "--description", "A room")
     wait_for("links", lambda: ("hc:out-2", "attic:playback_FR") in daemon.links())
     assert '"node.description": "A room"' in daemon.tool("pw-dump")
     client.end()
+
+
+def test_links_return_with_their_device(run, daemon):
+    """The daemon gives the ids of a device that went to the next one."""
+    daemon.make("gadget")
+    client = session(run, write("h.wav", response(100)), "--output", "gadget")
+    want = {(f"hc:out-{i}", f"gadget:playback_F{side}") for i, side in [(1, "L"), (2, "R")]}
+    for _ in range(4):
+        wait_for("links", lambda: daemon.links() == want)
+        time.sleep(0.2)  # the control thread has noticed them
+        daemon.destroy("gadget")
+        daemon.make("gadget")
+    wait_for("links", lambda: daemon.links() == want)
+    client.end()
+
+
+def test_a_card_is_a_sink_and_a_source(run, daemon):
+    """Of nodes with one description that of the direction is taken."""
+    for name, kind in [("card-out", "Sink"), ("card-in", "Source/Virtual"), ("card-2", "Sink")]:
+        daemon.make(name, kind, "Built-in Audio")
+    client = session(run, write("h.wav", response(100)), "--input", "Built-in Audio", "--output", "Built-in Audio")
+    want = {(f"card-in:capture_{side}", f"hc:in-{i}") for i, side in [(1, "FL"), (2, "FR")]}
+    want |= {(f"hc:out-{i}", f"card-out:playback_{side}") for i, side in [(1, "FL"), (2, "FR")]}
+    wait_for("links", lambda: daemon.links() == want)
+    client.end()
+
+
+def test_the_block_is_in_frames_of_the_graph(run, daemon):
+    daemon.force("rate", 44100)
+    client = session(run, write("h.wav", response(100)), "--no-resample", "--block", 512)
+    assert '"node.latency": "512/44100"' in daemon.tool("pw-dump")
+    client.end()
+
+
+def test_it_refuses_what_it_cannot_do(daemon):
+    write("h.wav", response(100))
+    pathlib.Path("twins.conf").write_text("/convolver/new 2 1 256 100\n/input/name 1 mic\n/input/name 2 mic\n"
+                                          "/impulse/read 1 1 1 0 0 0 1 h.wav\n")
+    refused("pipewire", "twins.conf", says=["port mic cannot be made; give each port a different name"])
+    refused("pipewire", "h.wav", "--remote", "nowhere", says=["no daemon nowhere answers"])
+    refused("pipewire", "h.wav", "--sink", "room", "--name", "hall", says=["--name cannot be with --sink"], exit=2)
 
 
 def test_a_configuration_for_jack_connects(run, daemon):
@@ -266,7 +329,7 @@ def test_midi_selects_a_mask(run, daemon):
     """A file of program changes, played by PipeWire's own player."""
     write("a.wav", response(100)), write("b.wav", response(200))
     event = bytes.fromhex("18c001")  # a quarter of a second later: program 2
-    track = event * 12 + bytes.fromhex("00ff2f00")
+    track = event * 40 + bytes.fromhex("00ff2f00")
     pathlib.Path("song.mid").write_bytes(b"MThd" + bytes.fromhex("00000006 0000 0001 0030") + b"MTrk"
                                          + len(track).to_bytes(4, "big") + track)
     client = session(run, "a.wav", "b.wav", "--osc", 0, "--midi-connect", "pw-cat", ready="OSC on port")
@@ -275,7 +338,24 @@ def test_midi_selects_a_mask(run, daemon):
                          stderr=subprocess.DEVNULL)
     with control_of(client) as control:
         wait_for("the mask", lambda: control.stats()["mask"] == "b.wav")
+    [link] = daemon.links()
+    daemon.tool("pw-link", "-d", *link)
+    time.sleep(0.3)
+    assert daemon.links() == set(), "a link that the user removed came back"
     stop(player)
+    client.end()
+
+
+@needs_osc
+def test_a_session_manager_leaves_a_device_its_name(run, daemon):
+    manager = Manager(daemon)
+    client = run.client("pipewire", write("h.wav", response(100)), "--sink", "room", "--backend", "cpu", env=manager.env,
+                        ready=None)
+    manager.welcome()
+    manager.opens(pathlib.Path("haloconv.nABCD").resolve(), "haloconv.nABCD")
+    client.says("room: 2 in, 2 out")
+    assert '"node.name": "room"' in daemon.tool("pw-dump") and "MIDI" not in client.said()
+    manager.socket.close()
     client.end()
 
 

@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 import pytest
 import scipy.signal
-from conftest import convolve, generator, good, haloconv, noise, read, refused, write
+from conftest import convolve, generator, good, haloconv, noise, read, refused, residual_db, write
 from scipy.signal import lfilter
 
 NULL_DB = -110
@@ -186,10 +186,6 @@ def through(text, x, rate=RATE):
     write("x.wav", x, rate)
     convolve("x.wav", "a.yml", "y.wav")
     return read("y.wav")[:len(x)]
-
-
-def residual_db(got, want):
-    return 20 * np.log10(np.abs(got - want).max() / np.abs(want).max() + 1e-15)
 
 
 def test_every_filter_nulls_against_its_definition(folder):

@@ -1,0 +1,36 @@
+/* pipewire_client - what `haloconv pipewire` has in common as a node with ports and as a device of the desktop. */
+#ifndef PIPEWIRE_CLIENT_H
+#define PIPEWIRE_CLIENT_H
+
+#include "pipewire_cycle.h"
+#include "pipewire_graph.h"
+#include "port_host.h"
+
+enum { PIPEWIRE_MAX_QUANTUM = 8192 }; /* frames of a buffer of libpipewire */
+
+struct pipewire_client {         /* the first member of port_host.client                                         */
+    struct port_host *host;
+    struct pipewire_graph *graph;
+    struct pipewire_cycle cycle;
+    atomic_bool is_cut;          /* a cycle had more frames than PIPEWIRE_MAX_QUANTUM                            */
+    bool has_reported_cut;
+};
+
+/* Calls of struct port_server. Before the first cycle the daemon's settings say what rate and block will be. */
+int pipewire_client_rate(const struct port_host *host);
+int pipewire_client_block(const struct port_host *host);
+
+/* Asks for the cycles of --block and the rate of --rate. */
+void pipewire_client_set_format(const struct port_host *host, struct pw_properties *properties);
+
+/* Call it once, before the first cycle, with the graph's lock. */
+void pipewire_client_begin_thread(struct pipewire_client *client);
+
+/* Call it in each cycle before hc_live_process. Returns the number of frames to process. [rt] */
+int pipewire_client_begin_cycle(struct pipewire_client *client, const struct spa_io_clock *clock);
+
+/* Passes on that the daemon went away. Returns whether the graph has changed since the last call; the daemon has then
+ * reported all effects of what it did before. */
+bool pipewire_client_tend(struct port_host *host);
+
+#endif

@@ -2,7 +2,6 @@
 
 #include "host/json_print.h"
 #include "host/message.h"
-#include "host/plot/plot.h"
 #include "preset.h"
 #include "report.h"
 
@@ -150,7 +149,7 @@ static void find_presets(struct panel_link *l)
     l->presets = settings ? preset_names(settings->line->command) : (struct option_names){0};
 }
 
-static json_t *list_of(const char *const *texts, int n)
+static json_t *list_of(char *const *texts, int n)
 {
     json_t *list = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(list, json_text(texts[i]));
@@ -174,18 +173,17 @@ static void show_session(struct panel_link *l)
     struct live_scene *scene = session_scene(session);
     struct session_status status;
     session_get_status(session, &status);
-    json_t *hello = json_pack(
-        "{ss ss si si si si ss ss si so so so so so sb}", "version", HC_VERSION, "name", "haloconv", "rate",
-        status.info.rate, "block", status.info.block, "n_in", l->n_in, "n_out", l->n_out, "backend",
-        status.info.backend ? status.info.backend : "", "device", status.info.device, "sources",
-        scene ? live_scene_n_sources(scene) : 0, "masks", list_of((const char *const *)masks->list, masks->n),
-        "presets", list_of((const char *const *)l->presets.list, l->presets.n), "ready", comparable(l->target), "plots",
-        list_of(plot_panel_names, PLOT_PANELS), "bands", panel_bands(), "can_upload", scene == NULL);
+    json_t *hello =
+        json_pack("{ss ss si si si si ss ss si so so so so so sb}", "version", HC_VERSION, "name", "haloconv", "rate",
+                  status.info.rate, "block", status.info.block, "n_in", l->n_in, "n_out", l->n_out, "backend",
+                  status.info.backend ? status.info.backend : "", "device", status.info.device, "sources",
+                  scene ? live_scene_n_sources(scene) : 0, "masks", list_of(masks->list, masks->n), "presets",
+                  list_of(l->presets.list, l->presets.n), "ready", comparable(l->target), "plots", panel_plots(),
+                  "bands", panel_bands(), "can_upload", scene == NULL);
     json_t *json = json_pack("[so]", "/hello", hello);
     if (json) panel_set_hello(l->panel, json);
     json_decref(json);
-    json_t *shown = json_pack("[ioo]", status.info.rate, json_text(status.mask),
-                              list_of((const char *const *)masks->list, masks->n));
+    json_t *shown = json_pack("[ioo]", status.info.rate, json_text(status.mask), list_of(masks->list, masks->n));
     char *text = shown ? json_dumps(shown, JSON_COMPACT) : NULL;
     json_decref(shown);
     if (text && (!l->session || strcmp(text, l->session) != 0)) {

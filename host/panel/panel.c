@@ -3,6 +3,7 @@
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/own_library.h"
+#include "host/plot/plot.h"
 #include "host/stopwatch.h"
 #include "panel_address.h"
 #include "panel_requests.h"
@@ -462,6 +463,13 @@ json_t *panel_bands(void)
     json_t *list = json_array();
     for (int b = 0; b < SPECTRUM_BANDS; b++)
         json_array_append_new(list, json_real(round(10 * spectrum_centre(b)) / 10));
+    return list;
+}
+
+json_t *panel_plots(void)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < PLOT_PANELS; i++) json_array_append_new(list, json_string(plot_panel_names[i]));
     return list;
 }
 

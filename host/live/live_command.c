@@ -123,6 +123,7 @@ static bool set_list(struct command_target *t, const struct option_names *masks,
     }
     t->own = list;
     t->masks = &t->own;
+    t->list_version++;
     if (t->mask >= list.n) t->mask = 0;
     keep(t); /* forgets the texts of the old list */
     free_list(&old);
@@ -135,7 +136,9 @@ static bool add_mask(struct command_target *t, const char *path, char *why, size
     if (strlen(path) >= sizeof t->watch.path)
         return message_write(why, cap, "the path has %zu bytes or more; use a shorter one", sizeof t->watch.path);
     if (index_of(t->masks, path, -1) >= 0) return true;
-    if (t->masks->n >= COMMAND_MAX_MASKS)
+    size_t bytes = strlen(path);
+    for (int i = 0; i < t->masks->n; i++) bytes += strlen(t->masks->list[i]);
+    if (t->masks->n >= COMMAND_MAX_MASKS || bytes > COMMAND_MAX_BYTES)
         return message_write(why, cap, "the list has %d masks already; start again with fewer", t->masks->n);
     return set_list(t, t->masks, path) || message_write(why, cap, "no memory for the list; free some memory");
 }

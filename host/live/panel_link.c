@@ -22,9 +22,10 @@ struct panel_link {
     struct report_levels levels;
     double next_meters, next_scene, next_hello, next_presets;
     struct option_names presets;
+    int n_looks;     /* for presets */
     json_t *scene;   /* as it was sent last; NULL: not sent yet */
     int compared[2]; /* numbers of A and B as they were sent last */
-    char *session; /* as panel_set_session got it: a text that changes with it; NULL: not yet */
+    json_t *session; /* changes with what /hello and panel_set_session say; NULL: not said yet */
 };
 
 /* ---- answers ----------------------------------------------------------------------------------- */
@@ -93,7 +94,8 @@ static json_t *decibels(const float *peaks, int n)
 {
     json_t *list = json_array();
     for (int i = 0; i < n; i++)
-        json_array_append_new(list, json_real(fmax(SILENT_DB, round(200 * log10((double)peaks[i])) / 10)));
+        json_array_append_new(list,
+                              json_real(fmin(-SILENT_DB, fmax(SILENT_DB, round(200 * log10((double)peaks[i])) / 10))));
     return list;
 }
 
@@ -145,6 +147,7 @@ static void show_compared(struct panel_link *l, uint64_t client)
 static void find_presets(struct panel_link *l)
 {
     const struct live_settings *settings = l->target->settings;
+    l->n_looks++;
     preset_names_free(&l->presets);
     l->presets = settings ? preset_names(settings->line->command) : (struct option_names){0};
 }
@@ -173,6 +176,13 @@ static void show_session(struct panel_link *l)
     struct live_scene *scene = session_scene(session);
     struct session_status status;
     session_get_status(session, &status);
+    json_t *key = json_pack("[iiissoi]", l->target->list_version, status.info.rate, status.info.block,
+                            status.info.backend ? status.info.backend : "", status.info.device, json_text(status.mask),
+                            l->n_looks);
+    bool is_new = key && !(l->session && json_equal(key, l->session));
+    json_decref(is_new ? l->session : key);
+    if (!is_new) return;
+    l->session = key;
     json_t *hello =
         json_pack("{ss ss si si si si ss ss si so so so so so sb}", "version", HC_VERSION, "name", "haloconv", "rate",
                   status.info.rate, "block", status.info.block, "n_in", l->n_in, "n_out", l->n_out, "backend",
@@ -183,22 +193,13 @@ static void show_session(struct panel_link *l)
     json_t *json = json_pack("[so]", "/hello", hello);
     if (json) panel_set_hello(l->panel, json);
     json_decref(json);
-    json_t *shown = json_pack("[ioo]", status.info.rate, json_text(status.mask), list_of(masks->list, masks->n));
-    char *text = shown ? json_dumps(shown, JSON_COMPACT) : NULL;
-    json_decref(shown);
-    if (text && (!l->session || strcmp(text, l->session) != 0)) {
-        free(l->session);
-        l->session = text;
-        panel_set_session(l->panel, &(struct panel_session){.live = session_live(session),
-                                                            .n_in = l->n_in,
-                                                            .n_out = l->n_out,
-                                                            .rate = status.info.rate,
-                                                            .mask = status.mask,
-                                                            .masks = masks->list,
-                                                            .n_masks = masks->n});
-    } else {
-        free(text);
-    }
+    panel_set_session(l->panel, &(struct panel_session){.live = session_live(session),
+                                                        .n_in = l->n_in,
+                                                        .n_out = l->n_out,
+                                                        .rate = status.info.rate,
+                                                        .mask = status.mask,
+                                                        .masks = masks->list,
+                                                        .n_masks = masks->n});
 }
 
 /* ---- the link ---------------------------------------------------------------------------------- */
@@ -253,6 +254,6 @@ void panel_link_close(struct panel_link *l)
     preset_names_free(&l->presets);
     json_decref(l->scene);
     free(l->peaks);
-    free(l->session);
+    json_decref(l->session);
     free(l);
 }

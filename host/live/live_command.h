@@ -16,7 +16,8 @@ struct command_gain {
     const char *name;            /* "gain", "wet", "dry": in this order */
     int knob;                    /* enum hc_live_knob                    */
 };
-enum { COMMAND_GAINS = 3, COMMAND_MAX_MASKS = 1000 /* that COMMAND_MASK_ADD makes */ };
+enum { COMMAND_GAINS = 3 };
+enum { COMMAND_MAX_MASKS = 1000, COMMAND_MAX_BYTES = 1 << 18 /* of the list: COMMAND_MASK_ADD adds no more */ };
 extern const struct command_gain command_gains[COMMAND_GAINS];
 
 enum command_act {               /* fields that the act reads                                 */
@@ -53,6 +54,7 @@ struct command_target {          /* what commands change                        
     const struct live_settings *settings; /* those of the session, for presets; NULL: none can be applied */
     const struct option_names *masks; /* the list of masks; may be empty                      */
     struct option_names own;     /* that list after COMMAND_MASK_ADD and COMMAND_PRESET; owned */
+    int list_version;            /* changes with the list                                     */
     int mask;                    /* the mask that was last asked for: its index in `masks`    */
     struct watch watch;          /* watches the mask that was last asked for                  */
     uint64_t request;            /* number of the last request, for session_read_answer       */

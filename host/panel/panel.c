@@ -3,6 +3,7 @@
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/own_library.h"
+#include "host/plot/plot.h"
 #include "host/stopwatch.h"
 #include "panel_address.h"
 #include "panel_requests.h"
@@ -20,7 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_QUEUED = 256 /* messages for the control thread */, LOG_LINES = 200 };
+enum {
+    MAX_QUEUED = 256 /* messages for the control thread */,
+    LOG_LINES = 200,
+    MAX_STRANGERS = 20 /* without token */
+};
 enum { MAX_BYTES = 1 << 18, SHOW_BYTES = 1 << 15 }; /* of a client's queue: it is dropped; it is behind */
 static const double SILENT_S = 5; /* a client is dropped that takes nothing for so long, or sends no token */
 static const double BEHIND_S = 1; /* and one whose queue is full for so long: a list of masks may be longer */
@@ -65,7 +70,6 @@ struct panel {
 
     pthread_mutex_t lock;
     struct panel_client *clients;
-    int n_joined;
     uint64_t n_numbers;            /* clients since the start */
     struct bucket messages, loads; /* of all clients */
     struct queued *first, **last;  /* for panel_next */
@@ -217,24 +221,27 @@ int panel_fd(const struct panel *p)
 
 static void refill(struct bucket *b, double rate, double burst, double now)
 {
-    b->credit = fmin(burst, b->credit + rate * (now - b->since_s));
+    b->credit = fmin(burst, fmax(b->credit, -burst) + rate * (now - b->since_s));
     b->since_s = now;
 }
 
-static bool loads_mask(const char *path, size_t n_args)
+static bool loads_mask(const json_t *message)
 {
     static const char *const paths[] = {"/next", "/prev", "/reload", "/ab", "/preset"};
-    bool loads = strcmp(path, "/mask") == 0 && n_args > 0;
+    const char *path = json_string_value(json_array_get(message, 0));
+    const char *key = json_string_value(json_array_get(message, 1));
+    bool loads = strcmp(path, "/mask") == 0 && json_array_size(message) > 1;
+    if (strcmp(path, "/key") == 0) loads = key && *key && strchr("npra", *key);
     for (size_t i = 0; i < sizeof paths / sizeof *paths && !loads; i++) loads = strcmp(path, paths[i]) == 0;
     return loads;
 }
 
-/* Counts a message; path NULL: it has none. */
-static void count_message(struct panel *p, struct panel_client *c, const char *path, size_t n_args)
+/* Counts a message; NULL: it is none. */
+static void count_message(struct panel *p, struct panel_client *c, const json_t *message)
 {
     c->messages.credit--;
     p->messages.credit--;
-    c->has_loaded = path && loads_mask(path, n_args);
+    c->has_loaded = message && loads_mask(message);
     if (c->has_loaded) p->loads.credit--;
 }
 
@@ -244,7 +251,7 @@ static bool may_read(struct panel *p, struct panel_client *c, double now)
     refill(&p->messages, RATE, BURST, now);
     refill(&p->loads, LOAD_RATE, LOAD_BURST, now);
     refill(&c->messages, CLIENT_RATE, CLIENT_BURST, now);
-    bool is_frugal = c->messages.credit > CLIENT_BURST / 2;
+    bool is_frugal = c->messages.credit > 0.9 * CLIENT_BURST;
     return p->n_queued < MAX_QUEUED && c->messages.credit >= 0 && (is_frugal || p->messages.credit >= 0) &&
            (!c->has_loaded || p->loads.credit >= 0);
 }
@@ -264,7 +271,7 @@ static int on_refuse(struct panel *p, const char *host, const char *origin)
 static bool on_is_full(struct panel *p)
 {
     pthread_mutex_lock(&p->lock);
-    bool is_full = p->n_joined == PANEL_MAX_CLIENTS || p->n_queued >= MAX_QUEUED;
+    bool is_full = panel_n_clients(p) == PANEL_MAX_CLIENTS || p->n_queued >= MAX_QUEUED;
     pthread_mutex_unlock(&p->lock);
     return is_full;
 }
@@ -281,6 +288,19 @@ static void welcome(struct panel *p, struct panel_client *c)
     if (q) enqueue(p, q);
 }
 
+/* Drops the oldest client without token if there are MAX_STRANGERS: they must not keep others out. Under lock */
+static void drop_stranger(struct panel *p)
+{
+    struct panel_client *oldest = NULL;
+    int n = 0;
+    for (struct panel_client *c = p->clients; c; c = c->next) /* the newest is the first */
+        if (!c->has_token && c->joined_s > 0) {
+            oldest = c;
+            n++;
+        }
+    if (n >= MAX_STRANGERS) oldest->joined_s = -INFINITY;
+}
+
 static struct panel_client *on_join(struct panel *p)
 {
     struct panel_client *c = calloc(1, sizeof *c);
@@ -292,11 +312,11 @@ static struct panel_client *on_join(struct panel *p)
     c->joined_s = c->taken_s = stopwatch_now();
     c->messages = (struct bucket){CLIENT_BURST, c->joined_s};
     pthread_mutex_lock(&p->lock);
+    drop_stranger(p);
     c->number = ++p->n_numbers;
     c->leave = make_queued(c->number, json_pack("[s]", "/unsubscribe"));
     c->next = p->clients;
     p->clients = c;
-    p->n_joined++;
     if (!*p->address.token) welcome(p, c);
     pthread_mutex_unlock(&p->lock);
     return c;
@@ -318,7 +338,6 @@ static void on_leave(struct panel *p, struct panel_client *c)
             *at = c->next;
             break;
         }
-    p->n_joined--;
     if (c->has_token) atomic_fetch_sub(&p->n_clients, 1);
     if (c->leave) enqueue(p, c->leave);
     pthread_mutex_unlock(&p->lock);
@@ -342,12 +361,15 @@ static void refuse(struct panel *p, struct panel_client *c, const char *path, co
     reply(p, c, json_pack("[sos]", "/error", json_text(path), why));
 }
 
-/* The first message of a client: it must be the token. */
+/* The first message of a client: it must be the token. path NULL: it is none. */
 static void read_token(struct panel *p, struct panel_client *c, const char *path, const json_t *json)
 {
     const char *token = json_string_value(json_array_get(json, 1));
-    if (strcmp(path, "/token") != 0 || !token || !panel_address_is_token(&p->address, token)) {
-        refuse(p, c, "/token", "the first message must be the token of this session; open the URL that it printed");
+    bool good = path && strcmp(path, "/token") == 0 && token && panel_address_is_token(&p->address, token);
+    if (!good || panel_n_clients(p) == PANEL_MAX_CLIENTS) {
+        refuse(p, c, "/token",
+               good ? "there are 50 clients already; close one"
+                    : "the first message must be the token of this session; open the URL that it printed");
         c->joined_s = -INFINITY; /* it is dropped */
         return;
     }
@@ -371,12 +393,12 @@ static void on_text(struct panel *p, struct panel_client *c, const char *bytes, 
     json_t *json = panel_read_message(bytes, n);
     const char *path = json_string_value(json_array_get(json, 0));
     pthread_mutex_lock(&p->lock);
-    count_message(p, c, path, json ? json_array_size(json) - 1 : 0);
+    count_message(p, c, json);
     pthread_mutex_unlock(&p->lock);
-    if (!json) {
-        refuse(p, c, "", "a message is a JSON array of a path and its arguments, as [\"/gain\",-3]");
-    } else if (!c->has_token) {
+    if (!c->has_token) {
         read_token(p, c, path, json);
+    } else if (!json) {
+        refuse(p, c, "", "a message is a JSON array of a path and its arguments, as [\"/gain\",-3]");
     } else if (strcmp(path, "/ping") == 0) {
         json_array_set_new(json, 0, json_string("/pong"));
         reply(p, c, json_incref(json));
@@ -459,6 +481,13 @@ json_t *panel_bands(void)
     json_t *list = json_array();
     for (int b = 0; b < SPECTRUM_BANDS; b++)
         json_array_append_new(list, json_real(round(10 * spectrum_centre(b)) / 10));
+    return list;
+}
+
+json_t *panel_plots(void)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < PLOT_PANELS; i++) json_array_append_new(list, json_string(plot_panel_names[i]));
     return list;
 }
 

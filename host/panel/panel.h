@@ -89,6 +89,9 @@ void panel_set_session(struct panel *panel, const struct panel_session *session)
 /* Returns the centres of the bands of spectra in Hz, as a new array. */
 json_t *panel_bands(void);
 
+/* Returns the kinds of GET /plot, as a new array. */
+json_t *panel_plots(void);
+
 /* Sets ["/hello", ...], which clients get when they come and when it changes. */
 void panel_set_hello(struct panel *panel, json_t *hello);
 

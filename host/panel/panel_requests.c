@@ -43,6 +43,7 @@ struct panel_exchange {
 struct plot {
     char *mask;
     unsigned panels;
+    int rate;
     struct stat status;
     char *svg;
     size_t n;
@@ -111,13 +112,13 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 }
 
 /* Returns the plot of these panels, if the mask's file is as it was; else the one that was not used for the longest. */
-static struct plot *find_plot(struct panel_requests *r, const struct panel_exchange *x, const struct stat *status,
-                              bool *is_found)
+static struct plot *find_plot(struct panel_requests *r, const struct panel_exchange *x, int rate,
+                              const struct stat *status, bool *is_found)
 {
     struct plot *oldest = r->plots;
     for (struct plot *p = r->plots; p < r->plots + CACHED; p++) {
-        *is_found =
-            p->svg && p->panels == x->panels && strcmp(p->mask, x->mask) == 0 && is_same_file(&p->status, status);
+        *is_found = p->svg && p->panels == x->panels && p->rate == rate && strcmp(p->mask, x->mask) == 0 &&
+                    is_same_file(&p->status, status);
         if (*is_found) return p;
         if (p->used < oldest->used) oldest = p;
     }
@@ -136,13 +137,13 @@ static bool draw(struct panel_requests *r, const struct panel_exchange *x, int r
                  size_t cap)
 {
     struct stat status = {0};
-    char path[sizeof r->folder.path + 16];
+    char path[sizeof r->folder.path + 32];
     bool is_found;
-    (void)!stat(x->mask, &status);
-    struct plot *p = *plot = find_plot(r, x, &status, &is_found);
+    bool has_file = stat(x->mask, &status) == 0; /* not if %r stands for a rate */
+    struct plot *p = *plot = find_plot(r, x, rate, &status, &is_found);
     p->used = ++r->n_plots;
-    if (is_found) return true;
-    snprintf(path, sizeof path, "%s/.plot.svg", r->folder.path);
+    if (is_found && has_file) return true;
+    snprintf(path, sizeof path, "%s/.plot%d.svg", r->folder.path, (int)getpid()); /* sessions may share the folder */
     struct plot_choice choice = PLOT_CHOICE_USUAL;
     choice.path = path;
     choice.settings.panels = x->panels;
@@ -152,6 +153,7 @@ static bool draw(struct panel_requests *r, const struct panel_exchange *x, int r
         good = message_write(why, cap, "%s: the plot cannot be read; free some memory", x->mask);
     unlink(path);
     p->panels = x->panels;
+    p->rate = rate;
     p->status = status;
     if (!good) forget(p);
     return good;
@@ -201,6 +203,20 @@ static void free_exchange(struct panel_requests *r, struct panel_exchange *x)
     free(x);
 }
 
+/* Under lock, as refuse_work */
+static bool may_work(struct panel_requests *r)
+{
+    double now = stopwatch_now();
+    r->credit_s = fmin(WORKER_BURST_S, r->credit_s + WORKER_SHARE * (now - r->credited_s));
+    r->credited_s = now;
+    return r->credit_s >= 0;
+}
+
+static void refuse_work(struct panel_exchange *x)
+{
+    fail(x, 429, "too many plots and uploads; try again in a minute");
+}
+
 static void *run_worker(void *data)
 {
     struct panel_requests *r = data;
@@ -215,9 +231,13 @@ static void *run_worker(void *data)
         }
         if (!(r->first = x->next)) r->last = &r->first;
         int n_in = r->n_in, rate = r->rate;
-        pthread_mutex_unlock(&r->lock);
-        work(r, x, n_in, rate);
-        pthread_mutex_lock(&r->lock);
+        if (may_work(r)) {
+            pthread_mutex_unlock(&r->lock);
+            work(r, x, n_in, rate);
+            pthread_mutex_lock(&r->lock);
+        } else {
+            refuse_work(x);
+        }
         x->is_working = false;
         r->n_working--;
         if (x->is_abandoned) free_exchange(r, x);
@@ -229,12 +249,9 @@ static void *run_worker(void *data)
 /* Gives an exchange to the worker, or refuses it. */
 static void enqueue(struct panel_requests *r, struct panel_exchange *x)
 {
-    double now = stopwatch_now();
     pthread_mutex_lock(&r->lock);
-    r->credit_s = fmin(WORKER_BURST_S, r->credit_s + WORKER_SHARE * (now - r->credited_s));
-    r->credited_s = now;
-    if (r->n_working == MAX_WORKING || r->credit_s < 0) {
-        fail(x, 429, "too many plots and uploads; try again in a minute");
+    if (r->n_working == MAX_WORKING || !may_work(r)) {
+        refuse_work(x);
     } else if (r->rate == 0) {
         fail(x, 503, "nothing plays yet; try again in a second");
     } else {
@@ -287,6 +304,12 @@ static bool has_token(const struct panel_requests *r, const struct panel_request
            panel_address_is_token(r->address, text + sizeof bearer - 1);
 }
 
+/* An image in a page of another server has our Host and no Origin. Not all browsers say where it is. */
+static bool is_same_site(const char *site)
+{
+    return !*site || strcmp(site, "same-origin") == 0 || strcmp(site, "none") == 0;
+}
+
 static void begin_plot(struct panel_requests *r, struct panel_exchange *x, const struct panel_request *request)
 {
     static const char usual[] = "usual";
@@ -295,7 +318,7 @@ static void begin_plot(struct panel_requests *r, struct panel_exchange *x, const
     for (int i = 0; i < PLOT_PANELS; i++)
         if (strcmp(request->kind, plot_panel_names[i]) == 0) x->panels = 1u << i;
     pthread_mutex_lock(&r->lock);
-    if (!*end && number >= 0 && number <= r->n_masks) x->mask = strdup(r->masks[number]);
+    if (!*end && number >= 0 && number <= r->n_masks && r->masks[number]) x->mask = strdup(r->masks[number]);
     pthread_mutex_unlock(&r->lock);
     if (*request->kind && strcmp(request->kind, usual) != 0 && !x->panels)
         fail(x, 400, "this kind of plot does not exist; see --panels in haloconv(1)");
@@ -328,9 +351,11 @@ struct panel_exchange *panel_requests_begin(struct panel_requests *r, const stru
     if (!panel_address_allows(r->address, request->host, request->origin)) {
         snprintf(x->policy, sizeof x->policy, "default-src 'none'");
         fail(x, 403, "this name is not the panel's; open the URL that haloconv printed");
+    } else if ((is_plot || is_upload) && !is_same_site(request->site)) {
+        fail(x, 403, "a page of another server asks for this");
     } else if ((is_plot || is_upload) && !has_token(r, request)) {
         fail(x, 401, "the token of this session is missing");
-    } else if (request->is_post != is_upload) {
+    } else if (is_upload ? !request->is_post : !request->is_get) {
         fail(x, 405, "this address has another method");
     } else if (is_plot) {
         begin_plot(r, x, request);

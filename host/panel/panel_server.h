@@ -12,7 +12,8 @@
 
 enum {
     PANEL_PADDING = 32,         /* bytes before a text that the server may overwrite                 */
-    PANEL_MAX_CONNECTIONS = 100 /* of WebSockets and other requests together                         */
+    PANEL_MAX_CONNECTIONS = 100, /* of WebSockets and other requests together                        */
+    PANEL_MAX_BODY = 1 << 26    /* bytes; a longer one is not read                                   */
 };
 
 struct panel_text {
@@ -25,9 +26,9 @@ struct panel_client;            /* a WebSocket                                  
 struct panel_exchange;          /* a request and its answer                                          */
 
 struct panel_request {          /* texts are "" if the request lacks them                            */
-    bool is_post;
+    bool is_get, is_post;
     const char *path;           /* decoded, without the query                                        */
-    const char *host, *origin, *authorization;
+    const char *host, *origin, *site, *authorization; /* site: Sec-Fetch-Site                        */
     const char *mask, *kind, *name; /* values of the query                                           */
     int64_t bytes;              /* length of the body; -1: not given                                 */
 };

@@ -1,9 +1,11 @@
 #include "panel_upload.h"
 
 #include "dsp/haloconv_masks.h"
+#include "host/files/sound_in.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "host/utf8.h"
+#include "panel_server.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -90,16 +92,17 @@ int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const cha
         return message_write(why, cap, "%s: only sound files can be uploaded: wav, flac, aiff, w64, caf, ogg", name),
                415;
     if (bytes < 1) return message_write(why, cap, "%s: the file is empty, or its length is not given", name), 411;
-    if (bytes > PANEL_UPLOAD_BYTES)
-        return message_write(why, cap, "%s: has more than %d MiB; use a shorter mask", name, PANEL_UPLOAD_BYTES >> 20),
-               413;
+    if (bytes > PANEL_MAX_BODY)
+        return message_write(why, cap, "%s: has more than %d MiB; use a shorter mask", name, PANEL_MAX_BODY >> 20), 413;
     if (f->bytes + bytes > PANEL_UPLOAD_ALL)
         return message_write(why, cap, "%s: this session's uploads have %d MiB", name, PANEL_UPLOAD_ALL >> 20), 507;
     if (f->credit < 1) return message_write(why, cap, "%s: too many uploads; try again in a minute", name), 429;
     if (faccessat(f->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return message_write(why, cap, "%s: exists already; give the file another name", name), 409;
-    snprintf(u->part, sizeof u->part, ".%llu%s", (unsigned long long)++f->n, extension);
-    u->fd = openat(f->fd, u->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    do { /* a killed session may have left a part, and another one may use the folder */
+        snprintf(u->part, sizeof u->part, ".%llu%s", (unsigned long long)++f->n, extension);
+        u->fd = openat(f->fd, u->part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    } while (u->fd < 0 && errno == EEXIST);
     if (u->fd < 0) {
         u->part[0] = 0;
         return message_write(why, cap, "%s: %s", name, strerror(errno)), 507;
@@ -131,12 +134,25 @@ bool panel_upload_is_whole(const struct panel_upload *u)
     return u->fd >= 0 && u->received == u->expected;
 }
 
+/* Reads the header: a small file may have many samples. */
+static bool is_short(const char *path, int rate, char *why, size_t cap)
+{
+    struct sound_in in;
+    if (!sound_in_open(&in, path, NULL, why, cap)) return false;
+    double samples = (double)in.n_frames * in.n_channels * fmax(1, (double)rate / in.rate);
+    bool good = in.n_frames >= 0 && samples <= PANEL_UPLOAD_SAMPLES;
+    sound_in_close(&in);
+    return good ||
+           message_write(why, cap, ": has more than 2^24 samples, or does not say how many; use a shorter mask");
+}
+
 bool panel_upload_check(struct panel_folder *f, struct panel_upload *u, int n_in, int rate, char *why, size_t cap)
 {
     hc_responses mask = {0};
     char path[sizeof u->path], reason[MESSAGE_CAP] = "";
     snprintf(path, sizeof path, "%s/%s", f->path, u->part);
-    bool good = hc_responses_load(path, 0, rate, 0, &mask, reason, sizeof reason) == HC_OK &&
+    bool good = is_short(path, rate, reason, sizeof reason) &&
+                hc_responses_load(path, 0, rate, 0, &mask, reason, sizeof reason) == HC_OK &&
                 hc_responses_route(&mask, path, n_in, reason, sizeof reason) == HC_OK;
     hc_responses_free(&mask);
     const char *text = strncmp(reason, path, strlen(path)) == 0 ? reason + strlen(path) : reason;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum {
-    PANEL_UPLOAD_BYTES = 1 << 26, /* max. of a file                                                  */
+    PANEL_UPLOAD_SAMPLES = 1 << 24, /* max. of a file, at the session's rate; its bytes: PANEL_MAX_BODY */
     PANEL_UPLOAD_ALL = 1 << 30,   /* max. of a session's files together                              */
     PANEL_UPLOADS = 10,           /* at once; then one every PANEL_UPLOAD_S                          */
     PANEL_UPLOAD_S = 6

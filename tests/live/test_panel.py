@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import socket
+import struct
 import time
 
 import numpy as np
@@ -50,6 +51,13 @@ def request(client, method, path, body=None, **headers):
     return answer.status, answer.read(), answer.headers
 
 
+def processor_s(client):
+    """Of the control thread and those of the panel."""
+    tasks, ticks = pathlib.Path(f"/proc/{client.process.pid}/task").iterdir(), os.sysconf("SC_CLK_TCK")
+    return sum(sum(map(int, (task / "stat").read_text().rsplit(")", 1)[1].split()[11:13])) / ticks
+               for task in tasks if task.name == str(client.process.pid) or "panel" in (task / "comm").read_text())
+
+
 def test_a_panel_is_greeted_and_sees_every_change(client):
     with WebSocket(port_of(client)) as one, PanelControl(client) as other:
         hello = one.answer("/hello")[1]
@@ -69,6 +77,65 @@ def test_a_panel_is_greeted_and_sees_every_change(client):
         assert one.answer("/pong") == ["/pong", "x"]
         client.end()
         one.answer("/unsubscribe")
+
+
+def test_keys_are_those_of_the_terminal(controls):
+    one, _ = controls
+    for key, gain in [("+", 1), ("=", 2), ("-", 1)]:
+        one.send("/key", key)
+        assert one.ask("/gain")[1] == pytest.approx(gain, abs=1e-4)
+    one.send("/gain", 49), one.send("/key", "+")  # steps end at 40
+    assert one.ask("/gain")[1] == pytest.approx(49, abs=1e-4)
+    one.send("/key", "-")
+    assert one.ask("/gain")[1] == pytest.approx(48, abs=1e-4)
+    one.send("/key", "b")
+    assert one.ask("/bypass") == ["/bypass", 1]
+    assert one.ask("/key", "n") == ["/mask", "two.txt", 2]
+    for wrong in [["q"], ["x"], ["bb"], [""], [98], []]:
+        assert one.ask("/key", *wrong) == ["/error", "/key", "key needs a key of the terminal, but not q"]
+
+
+def test_any_two_masks_of_a_list_are_compared(run, server):
+    """Two besides those that fit, and far apart; the panel says which."""
+    masks = [f"{i}.txt" for i in range(40)]
+    for mask in masks:
+        pathlib.Path(mask).write_text("1\n")
+    client = run.jack(server, *masks, "--preload", 2, "--panel", 0, ready=READY)
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        assert panel.answer("/hello")[1]["ready"] == list(range(1, 41))
+        assert panel.answer("/ab/masks") == ["/ab/masks", 0, 0]
+        for pair in [["20.txt", "5.txt"], ["39.txt", "12.txt"]]:
+            assert control.ask("/ab", *pair) == ["/mask", pair[0], masks.index(pair[0]) + 1]
+            assert panel.answer("/ab/masks")[1:] == [masks.index(mask) + 1 for mask in pair]
+            assert control.ask("/ab") == ["/mask", pair[1], masks.index(pair[1]) + 1]
+            control.send("/mask/add", "no.txt")  # the pair is kept ready
+            wait_for("both masks", lambda: server.play_silence(2400) is None and control.ask("/ab/state")[1] == 2)
+        with WebSocket(port_of(client)) as late:
+            assert late.answer("/ab/masks") == ["/ab/masks", 40, 13]
+        control.send("/ab", "off")
+        assert panel.answer("/ab/masks") == ["/ab/masks", 0, 0]
+    client.end()
+
+
+def test_a_long_list_costs_no_time(client):
+    """A panel may add 256 KiB of paths; the list is described only when it changes."""
+    with PanelControl(client) as panel:
+        for i in range(70):
+            panel.send("/mask/add", f"/{i:03900}.wav")
+        assert panel.answer()[:2] == ["/error", "/mask/add"]
+        before = processor_s(client)
+        time.sleep(1)
+        assert processor_s(client) - before < 0.03
+
+
+def test_masks_that_are_not_kept_ready_are_not_compared(run, server):
+    for name in ["one", "two"]:
+        pathlib.Path(f"{name}.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "two.txt", "--preload", 0, "--panel", 0, ready=READY)
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        assert panel.answer("/hello")[1]["ready"] == []
+        assert control.ask("/ab") == ["/error", "/ab",
+                                      "no two masks are kept ready; give --preload 1 or more (banks are never compared)"]
 
 
 def test_a_list_of_masks_may_be_longer_than_a_clients_queue(run, server):
@@ -180,6 +247,23 @@ def test_the_page_runs_no_foreign_script(client):
     for path in ["/../panel.c", "/%2e%2e/panel.c", "/etc/passwd", "/index.html/", "/ws"]:
         assert request(client, "GET", path)[0] == 404, path
     assert request(client, "POST", "/", b"x")[0] == 405
+    for method in ["PUT", "DELETE", "HEAD", "OPTIONS"]:
+        for path in ["/", "/plot?mask=1", "/upload?name=a.wav"]:
+            assert request(client, method, path)[0] == 405, (method, path)
+
+
+def test_an_image_of_a_foreign_page_draws_no_plot(client):
+    """It has our Host and no Origin; a link leads to the page."""
+    for site, status in [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]:
+        assert request(client, "GET", "/plot?mask=1&kind=step", Sec_Fetch_Site=site)[0] == status, site
+        assert request(client, "GET", "/", Sec_Fetch_Site=site)[0] == 200
+    assert request(client, "POST", "/upload?name=a.wav", b"x", Sec_Fetch_Site="cross-site")[0] == 403
+
+
+def test_a_quiet_session_prints_its_address(run, server):
+    pathlib.Path("one.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "-q", "--panel", 0, ready=READY)
+    assert re.fullmatch(r"(haloconv: )?panel: http://127.0.0.1:\d+/\n?", client.said()), client.said()
 
 
 def test_a_taken_port_is_found_before_the_audio_starts(run, server):
@@ -202,6 +286,17 @@ def test_other_machines_need_the_token(run, server):
             with pytest.raises(EOFError) as end:
                 panel.answer()
             assert end.value.args == (1008,)
+    with WebSocket(port) as panel:
+        panel.send_text("nonsense")
+        assert panel.answer()[:2] == ["/error", "/token"]
+        with pytest.raises(EOFError):
+            panel.answer()
+    with contextlib.ExitStack() as stack:  # strangers leave room
+        for _ in range(60):
+            stack.enter_context(WebSocket(port))
+        panel = stack.enter_context(WebSocket(port))
+        panel.send("/token", token)
+        assert panel.answer()[0] == "/hello"
     # Any number is ours, no name is. One client sends no token for 5 s, one takes nothing for so long.
     with WebSocket(port, address="127.0.0.2") as panel, WebSocket(port) as silent, WebSocket(port, takes=4096) as slow:
         slow.send("/token", token)
@@ -271,6 +366,32 @@ def test_an_upload_becomes_a_mask(client, server):
     assert not folder.exists()
 
 
+def test_uploads_that_lie_are_refused(run, server):
+    """More bytes than were said; samples that fill the memory; a part that a killed session has left."""
+    pathlib.Path("one.txt").write_text("1\n")
+    folder = pathlib.Path("folder")
+    folder.mkdir(), (folder / ".1.wav").touch(), (folder / ".plot.svg").mkdir()
+    client = run.jack(server, "one.txt", "--panel", 0, "--panel-folder", "folder", ready=READY)
+    write("hall.wav", np.full((100, 1), 0.25, np.float32))
+    sound = pathlib.Path("hall.wav").read_bytes()
+    for i in range(3):
+        with socket.create_connection(("127.0.0.1", port_of(client)), PATIENCE) as more:
+            more.sendall(b"POST /upload?name=more.wav HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %d\r\n\r\n"
+                         % (port_of(client), len(sound)) + sound + b"x" * i * 500)
+            with contextlib.suppress(ConnectionError):
+                while more.recv(1000):
+                    pass
+    # 8 bits: half of the bytes that may come, and twice the samples that a mask may have
+    n = (1 << 24) + 2
+    header = struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + n, b"WAVEfmt ", 16, 1, 1, 48000, 48000, 1, 8, b"data", n)
+    status, answer, _ = request(client, "POST", "/upload?name=long.wav", header + bytes(n))
+    assert status == 422 and b"2^24" in answer, answer
+    assert request(client, "POST", "/upload?name=up.txt", bytes(1 << 23))[0] == 415  # read to its end
+    assert request(client, "GET", "/plot?mask=1&kind=step")[0] == 200
+    client.end()
+    assert sorted(p.name for p in folder.iterdir()) == [".1.wav", ".plot.svg", "more.wav"]
+
+
 def test_a_plot_is_drawn_once(client):
     for path, status in [("/plot?mask=1&kind=magnitude", 200), ("/plot?mask=0&kind=step", 200), ("/plot?mask=3", 404),
                          ("/plot?mask=-1", 404), ("/plot?mask=x", 404), ("/plot?kind=usual", 200),
@@ -313,13 +434,7 @@ def test_a_flood_takes_a_tenth_of_a_core_and_no_message_is_lost(run, server):
     pathlib.Path("one.txt").write_text("1\n")
     client = run.jack(server, "one.txt", "--panel", 0, ready=READY,
                       env={"LD_PRELOAD": str(BUILD / "tests/callback_trap.so")} if not SAN else {})
-    port, ticks = port_of(client), os.sysconf("SC_CLK_TCK")
-
-    def used():  # processor time of the control thread and those of the panel
-        tasks = pathlib.Path(f"/proc/{client.process.pid}/task").iterdir()
-        return sum(sum(map(int, (task / "stat").read_text().rsplit(")", 1)[1].split()[11:13])) / ticks
-                   for task in tasks if task.name == str(client.process.pid) or "panel" in (task / "comm").read_text())
-
+    port = port_of(client)
     with contextlib.ExitStack() as stack:
         panels = [stack.enter_context(WebSocket(port)) for _ in range(6)]
         for panel, message in zip(panels, [["/gain", -1], ["/no"], ["/reload"], ["/ping", 1], ["/stats"]]):
@@ -328,14 +443,14 @@ def test_a_flood_takes_a_tenth_of_a_core_and_no_message_is_lost(run, server):
             with contextlib.suppress(BlockingIOError):
                 for _ in range(1000):
                     panel.socket.send(frame * 20)
-        before, start, delays = used(), time.monotonic(), []
+        before, start, delays = processor_s(client), time.monotonic(), []
         while time.monotonic() < start + (60 if os.environ.get("HC_TEST_LONG") else 1):
             began = time.monotonic()
             panels[5].send("/ping", 1), panels[5].answer("/pong")
             delays.append(time.monotonic() - began)
             with socket.create_connection(("127.0.0.1", port)) as stranger:
                 stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        share = (used() - before) / (time.monotonic() - start)
+        share = (processor_s(client) - before) / (time.monotonic() - start)
         for i in range(120):  # more than may come in a second
             panels[5].send("/ping", i)
         assert [panels[5].answer("/pong")[1] for _ in range(120)] == list(range(120))

@@ -54,7 +54,7 @@ static void delist(struct connection *c)
     c->before = NULL;
 }
 
-/* Copies a header; one that is too long becomes a text that nothing equals. */
+/* Copies a header; one that is too long becomes "?". */
 static const char *header(struct lws *wsi, enum lws_token_indexes token, char *text, size_t cap)
 {
     *text = 0;
@@ -129,18 +129,32 @@ static void query(struct lws *wsi, const char *name, char *value, size_t cap)
     snprintf(value, cap, "%s", found ? found : "");
 }
 
+/* The panel may need longer than TIMEOUT_S. */
+static void wait_for_answer(struct connection *c)
+{
+    lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
+    lws_callback_on_writable(c->wsi);
+}
+
+/* The answer comes when the body has been read, so that the client reads it; but not if that is too long. */
 static int begin_exchange(struct server *s, struct connection *c, struct lws *wsi, const char *path)
 {
-    char host[300], origin[300], authorization[300], mask[32], kind[32], name[600], length[32];
+    static const char site_name[] = "sec-fetch-site:";
+    char host[300], origin[300], site[32] = "", authorization[300], mask[32], kind[32], name[600], length[32];
     enlist(s, c, wsi);
     query(wsi, "mask", mask, sizeof mask);
     query(wsi, "kind", kind, sizeof kind);
     query(wsi, "name", name, sizeof name);
     header(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH, length, sizeof length);
-    struct panel_request request = {.is_post = lws_hdr_total_length(wsi, WSI_TOKEN_POST_URI) > 0,
+    if (lws_hdr_custom_length(wsi, site_name, sizeof site_name - 1) > 0 &&
+        lws_hdr_custom_copy(wsi, site, sizeof site, site_name, sizeof site_name - 1) < 0)
+        snprintf(site, sizeof site, "?");
+    struct panel_request request = {.is_get = lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) > 0,
+                                    .is_post = lws_hdr_total_length(wsi, WSI_TOKEN_POST_URI) > 0,
                                     .path = path,
                                     .host = header(wsi, WSI_TOKEN_HOST, host, sizeof host),
                                     .origin = header(wsi, WSI_TOKEN_ORIGIN, origin, sizeof origin),
+                                    .site = site,
                                     .authorization =
                                         header(wsi, WSI_TOKEN_HTTP_AUTHORIZATION, authorization, sizeof authorization),
                                     .mask = mask,
@@ -149,8 +163,8 @@ static int begin_exchange(struct server *s, struct connection *c, struct lws *ws
                                     .bytes = *length ? strtoll(length, NULL, 10) : -1};
     c->exchange = s->handler.request(s->handler.panel, &request);
     if (!c->exchange) return -1;
-    c->has_body = request.is_post && request.bytes > 0;
-    lws_callback_on_writable(wsi);
+    c->has_body = request.is_post && request.bytes > 0 && request.bytes <= PANEL_MAX_BODY;
+    if (!c->has_body) wait_for_answer(c);
     return 0;
 }
 
@@ -241,15 +255,16 @@ static int callback(struct lws *wsi, enum lws_callback_reasons reason, void *use
     case LWS_CALLBACK_HTTP:
         return begin_exchange(s, c, wsi, in);
     case LWS_CALLBACK_HTTP_BODY:
-        if (c->exchange) h->body(h->panel, c->exchange, in, n);
+        if (c->exchange && c->has_body) h->body(h->panel, c->exchange, in, n);
         return 0;
-    case LWS_CALLBACK_HTTP_BODY_COMPLETION:
-        if (c->exchange) h->body_end(h->panel, c->exchange);
+    case LWS_CALLBACK_HTTP_BODY_COMPLETION: /* comes again for each piece of a body that is longer than it said */
+        if (!c->exchange || !c->has_body) return 0;
         c->has_body = false;
-        lws_callback_on_writable(wsi);
+        h->body_end(h->panel, c->exchange);
+        wait_for_answer(c);
         return 0;
     case LWS_CALLBACK_HTTP_WRITEABLE:
-        return c ? write_answer(c) : 0;
+        return c && !c->has_body ? write_answer(c) : 0;
     case LWS_CALLBACK_CLOSED_HTTP:
         if (c && c->server) end_exchange(c);
         return 0;

@@ -21,12 +21,19 @@ static int index_of(const struct option_names *masks, const char *path, int othe
     return otherwise;
 }
 
+/* Keeps masks ready: both of a comparison, B while A plays and A while B plays; else those around the one that plays. */
+static void keep(const struct command_target *t)
+{
+    const int *ab = t->compares ? t->compared : (const int[]){t->mask, -1};
+    session_keep(t->session, t->masks->list, t->masks->n, ab[0], ab[1]);
+}
+
 void command_target_open(struct command_target *t, struct session *session, const struct option_names *masks,
                          const char *mask)
 {
     *t = (struct command_target){.session = session, .masks = masks, .mask = index_of(masks, mask, 0)};
     watch_open(&t->watch, mask, session_rate(session));
-    session_keep(session, masks->list, masks->n, t->mask);
+    keep(t);
 }
 
 static void free_list(struct option_names *list)
@@ -62,8 +69,7 @@ static bool load(struct command_target *t, const char *path)
     if (t->compares && !is_a_or_b) end_comparison(t);
     t->request = session_request_mask(t->session, path);
     watch_open(&t->watch, path, session_rate(t->session));
-    /* B stays ready while A plays, and A while B plays. */
-    session_keep(t->session, t->masks->list, t->masks->n, t->compares ? t->compared[0] : t->mask);
+    keep(t);
     return true;
 }
 
@@ -118,7 +124,7 @@ static bool set_list(struct command_target *t, const struct option_names *masks,
     t->own = list;
     t->masks = &t->own;
     if (t->mask >= list.n) t->mask = 0;
-    session_keep(t->session, list.list, list.n, t->mask); /* forgets the texts of the old list */
+    keep(t); /* forgets the texts of the old list */
     free_list(&old);
     return true;
 }
@@ -155,9 +161,10 @@ static bool compare(struct command_target *t, const struct command *command, cha
     if (b < 0) return false;
     char *const *list = t->masks->list;
     if (strcmp(list[a], list[b]) == 0) return message_write(text, cap, "A and B are the same mask; name another");
-    session_keep(t->session, list, n, a);
+    session_keep(t->session, list, n, a, b);
     if (!session_compare(t->session, list[a], list[b]))
-        return message_write(text, cap, "%s and %s are not both kept ready; give a larger --preload", list[a], list[b]);
+        return message_write(text, cap,
+                             "no two masks are kept ready; give --preload 1 or more (banks are never compared)");
     t->compares = true;
     t->compared[0] = a;
     t->compared[1] = b;
@@ -185,7 +192,10 @@ static bool turn(struct command_target *t, const struct command_gain *gain, doub
 {
     double db = 20 * log10((double)session_get(t->session, gain->knob));
     bool is_off = db < INAUDIBLE_DB;
-    db = is_off ? (step_db > 0 ? FIRST_STEP_DB : -INFINITY) : fmin(db + step_db, MAX_STEPPED_DB);
+    if (is_off)
+        db = step_db > 0 ? FIRST_STEP_DB : -INFINITY;
+    else
+        db = step_db > 0 ? fmax(db, fmin(db + step_db, MAX_STEPPED_DB)) : db + step_db;
     return set_gain(t, gain, db, text, cap);
 }
 

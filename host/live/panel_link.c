@@ -2,6 +2,7 @@
 
 #include "host/json_print.h"
 #include "host/message.h"
+#include "host/plot/plot.h"
 #include "preset.h"
 #include "report.h"
 
@@ -22,7 +23,8 @@ struct panel_link {
     struct report_levels levels;
     double next_meters, next_scene, next_hello, next_presets;
     struct option_names presets;
-    json_t *scene; /* as it was sent last; NULL: not sent yet */
+    json_t *scene;   /* as it was sent last; NULL: not sent yet */
+    int compared[2]; /* numbers of A and B as they were sent last */
     char *session; /* as panel_set_session got it: a text that changes with it; NULL: not yet */
 };
 
@@ -129,6 +131,18 @@ static void show_scene(struct panel_link *l, struct live_scene *scene)
     if (is_new) l->scene = json;
 }
 
+/* Sends the numbers of A and B; client 0: to all, if they have changed. */
+static void show_compared(struct panel_link *l, uint64_t client)
+{
+    const struct command_target *t = l->target;
+    int a = t->compares ? t->compared[0] + 1 : 0, b = t->compares ? t->compared[1] + 1 : 0;
+    if (client == 0 && a == l->compared[0] && b == l->compared[1]) return;
+    json_t *json = json_pack("[sii]", "/ab/masks", a, b);
+    if (json) panel_send(l->panel, client, json);
+    json_decref(json);
+    if (client == 0) memcpy(l->compared, (int[]){a, b}, sizeof l->compared);
+}
+
 static void find_presets(struct panel_link *l)
 {
     const struct live_settings *settings = l->target->settings;
@@ -136,10 +150,19 @@ static void find_presets(struct panel_link *l)
     l->presets = settings ? preset_names(settings->line->command) : (struct option_names){0};
 }
 
-static json_t *list_of(char *const *texts, int n)
+static json_t *list_of(const char *const *texts, int n)
 {
     json_t *list = json_array();
     for (int i = 0; i < n; i++) json_array_append_new(list, json_text(texts[i]));
+    return list;
+}
+
+/* The numbers of the masks that can be compared: all, if any. */
+static json_t *comparable(const struct command_target *t)
+{
+    json_t *list = json_array();
+    for (int i = 1; i <= t->masks->n && session_can_compare(t->session); i++)
+        json_array_append_new(list, json_integer(i));
     return list;
 }
 
@@ -151,16 +174,18 @@ static void show_session(struct panel_link *l)
     struct live_scene *scene = session_scene(session);
     struct session_status status;
     session_get_status(session, &status);
-    json_t *hello =
-        json_pack("{ss ss si si si si ss ss si so so so sb}", "version", HC_VERSION, "name", "haloconv", "rate",
-                  status.info.rate, "block", status.info.block, "n_in", l->n_in, "n_out", l->n_out, "backend",
-                  status.info.backend ? status.info.backend : "", "device", status.info.device, "sources",
-                  scene ? live_scene_n_sources(scene) : 0, "masks", list_of(masks->list, masks->n), "presets",
-                  list_of(l->presets.list, l->presets.n), "bands", panel_bands(), "can_upload", scene == NULL);
+    json_t *hello = json_pack(
+        "{ss ss si si si si ss ss si so so so so so sb}", "version", HC_VERSION, "name", "haloconv", "rate",
+        status.info.rate, "block", status.info.block, "n_in", l->n_in, "n_out", l->n_out, "backend",
+        status.info.backend ? status.info.backend : "", "device", status.info.device, "sources",
+        scene ? live_scene_n_sources(scene) : 0, "masks", list_of((const char *const *)masks->list, masks->n),
+        "presets", list_of((const char *const *)l->presets.list, l->presets.n), "ready", comparable(l->target), "plots",
+        list_of(plot_panel_names, PLOT_PANELS), "bands", panel_bands(), "can_upload", scene == NULL);
     json_t *json = json_pack("[so]", "/hello", hello);
     if (json) panel_set_hello(l->panel, json);
     json_decref(json);
-    json_t *shown = json_pack("[ioo]", status.info.rate, json_text(status.mask), list_of(masks->list, masks->n));
+    json_t *shown = json_pack("[ioo]", status.info.rate, json_text(status.mask),
+                              list_of((const char *const *)masks->list, masks->n));
     char *text = shown ? json_dumps(shown, JSON_COMPACT) : NULL;
     json_decref(shown);
     if (text && (!l->session || strcmp(text, l->session) != 0)) {
@@ -197,9 +222,11 @@ void panel_link_tend(struct panel_link *l, double now)
         const char *path = json_string_value(json_array_get(message.json, 0));
         bool is_new = strcmp(path, "/subscribe") == 0;
         if (is_new && is_due(&l->next_presets, PRESETS_S, now)) find_presets(l);
+        if (is_new) show_compared(l, message.client);
         if (is_new && l->scene) panel_send(l->panel, message.client, l->scene);
         json_decref(message.json);
     }
+    show_compared(l, 0);
     if (panel_n_clients(l->panel) == 0) return;
     if (is_due(&l->next_meters, METERS_S, now)) show_meters(l);
     if (scene && is_due(&l->next_scene, SCENE_S, now)) show_scene(l, scene);

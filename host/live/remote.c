@@ -2,6 +2,7 @@
 
 #include "host/message.h"
 #include "host/panel/panel.h"
+#include "keys.h"
 #include "scene_messages.h"
 
 #include <limits.h>
@@ -404,6 +405,11 @@ static bool read_command(const struct osc_message *message, struct command *comm
             *command = (struct command){.act = texts[i].act, .path = message->text};
             return message->text || message_write(why, cap, "%s needs %s", path, texts[i].needs);
         }
+    if (strcmp(path, "/key") == 0) {
+        bool is_key = message->text && strlen(message->text) == 1 && keys_command(*message->text, command);
+        return (is_key && command->act != COMMAND_QUIT) ||
+               message_write(why, cap, "key needs a key of the terminal, but not q");
+    }
     if (path[0] == '/' && read_gain(message, command)) return true;
     if (strcmp(path, "/ab") == 0) return read_comparison(message, command, why, cap);
     if (strcmp(path, "/bypass") == 0) {

@@ -130,32 +130,30 @@ static int nearest(int i, int current, int n)
     return (current + (i % 2 ? step : n - step)) % n;
 }
 
-void session_keep(struct session *s, char *const *paths, int n, int current)
+static bool is_kept(const struct session *s, const char *path)
+{
+    for (int i = 0; i < s->n_kept; i++)
+        if (strcmp(s->kept[i], path) == 0) return true;
+    return false;
+}
+
+void session_keep(struct session *s, char *const *paths, int n, int current, int other)
 {
     int max = s->preload >= 0 && s->preload < HC_LIVE_MAX_KEPT ? s->preload + 1 : HC_LIVE_MAX_KEPT;
     if (s->preload == 0) return;
     if (n < 2) n = 0; /* the mask that plays is ready anyway */
     if (max > n) max = n;
     const char *before[HC_LIVE_MAX_KEPT];
-    bool is_same = s->n_kept == max;
+    int n_before = s->n_kept;
     memcpy(before, s->kept, sizeof before);
-    for (int i = 0; i < max; i++) {
-        s->kept[i] = paths[max < n ? nearest(i, current, n) : i];
-        is_same = is_same && s->kept[i] == before[i];
-    }
+    for (int i = 0; i < max; i++) s->kept[i] = paths[max < n ? nearest(i, current, n) : i];
     s->n_kept = max;
-    if (is_same) return;
+    if (max > 0 && other >= 0 && !is_kept(s, paths[other])) s->kept[max - 1] = paths[other];
+    if (max == n_before && memcmp(s->kept, before, (size_t)max * sizeof *before) == 0) return;
     free(s->watches);
     s->watches = calloc((size_t)max, sizeof *s->watches);
     for (int i = 0; i < max && s->watches; i++) watch_open(&s->watches[i], s->kept[i], session_rate(s));
     keep(s);
-}
-
-static bool is_kept(const struct session *s, const char *path)
-{
-    for (int i = 0; i < s->n_kept; i++)
-        if (strcmp(s->kept[i], path) == 0) return true;
-    return false;
 }
 
 bool session_compare(struct session *s, const char *a, const char *b)
@@ -170,6 +168,11 @@ void session_watch_kept(struct session *s)
     int rate = session_rate(s);
     for (int i = 0; i < s->n_kept && s->watches; i++) changed = watch_changed(&s->watches[i], rate) || changed;
     if (changed) keep(s);
+}
+
+bool session_can_compare(const struct session *s)
+{
+    return s->n_kept > 1;
 }
 
 /* ---- open and close ---------------------------------------------------------------------------- */

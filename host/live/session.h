@@ -60,12 +60,13 @@ uint64_t session_reach_version(struct session *session);
 uint64_t session_request_mask(struct session *session, const char *path);
 void session_request_format(struct session *session, int rate, int block);
 
-/* Keeps the masks of a list of n ready (hc_live_keep): `preload` of them, those nearest to index `current` first. The
- * paths must last as long as the session. */
-void session_keep(struct session *session, char *const *paths, int n, int current);
+/* Keeps the masks of a list of n ready (hc_live_keep): those at the indices `current` and `other` (-1: none), then those
+ * nearest to `current`, `preload` besides the first. The paths must last as long as the session. */
+void session_keep(struct session *session, char *const *paths, int n, int current, int other);
 
 /* Compares two masks at equal loudness (hc_live_compare); NULL and NULL end that. false: they are not both kept ready. */
 bool session_compare(struct session *session, const char *a, const char *b);
+bool session_can_compare(const struct session *session); /* two masks are kept ready */
 
 /* Loads masks that are kept ready again if their files have changed. Call it a few times a second. */
 void session_watch_kept(struct session *session);

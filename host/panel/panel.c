@@ -221,20 +221,23 @@ static void refill(struct bucket *b, double rate, double burst, double now)
     b->since_s = now;
 }
 
-static bool loads_mask(const char *path, size_t n_args)
+static bool loads_mask(const json_t *message)
 {
     static const char *const paths[] = {"/next", "/prev", "/reload", "/ab", "/preset"};
-    bool loads = strcmp(path, "/mask") == 0 && n_args > 0;
+    const char *path = json_string_value(json_array_get(message, 0));
+    const char *key = json_string_value(json_array_get(message, 1));
+    bool loads = strcmp(path, "/mask") == 0 && json_array_size(message) > 1;
+    if (strcmp(path, "/key") == 0) loads = key && *key && strchr("npra", *key);
     for (size_t i = 0; i < sizeof paths / sizeof *paths && !loads; i++) loads = strcmp(path, paths[i]) == 0;
     return loads;
 }
 
-/* Counts a message; path NULL: it has none. */
-static void count_message(struct panel *p, struct panel_client *c, const char *path, size_t n_args)
+/* Counts a message; NULL: it is none. */
+static void count_message(struct panel *p, struct panel_client *c, const json_t *message)
 {
     c->messages.credit--;
     p->messages.credit--;
-    c->has_loaded = path && loads_mask(path, n_args);
+    c->has_loaded = message && loads_mask(message);
     if (c->has_loaded) p->loads.credit--;
 }
 
@@ -371,7 +374,7 @@ static void on_text(struct panel *p, struct panel_client *c, const char *bytes, 
     json_t *json = panel_read_message(bytes, n);
     const char *path = json_string_value(json_array_get(json, 0));
     pthread_mutex_lock(&p->lock);
-    count_message(p, c, path, json ? json_array_size(json) - 1 : 0);
+    count_message(p, c, json);
     pthread_mutex_unlock(&p->lock);
     if (!json) {
         refuse(p, c, "", "a message is a JSON array of a path and its arguments, as [\"/gain\",-3]");

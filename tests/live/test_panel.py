@@ -71,6 +71,54 @@ def test_a_panel_is_greeted_and_sees_every_change(client):
         one.answer("/unsubscribe")
 
 
+def test_keys_are_those_of_the_terminal(controls):
+    one, _ = controls
+    for key, gain in [("+", 1), ("=", 2), ("-", 1)]:
+        one.send("/key", key)
+        assert one.ask("/gain")[1] == pytest.approx(gain, abs=1e-4)
+    one.send("/gain", 49), one.send("/key", "+")  # steps end at 40
+    assert one.ask("/gain")[1] == pytest.approx(49, abs=1e-4)
+    one.send("/key", "-")
+    assert one.ask("/gain")[1] == pytest.approx(48, abs=1e-4)
+    one.send("/key", "b")
+    assert one.ask("/bypass") == ["/bypass", 1]
+    assert one.ask("/key", "n") == ["/mask", "two.txt", 2]
+    for wrong in [["q"], ["x"], ["bb"], [""], [98], []]:
+        assert one.ask("/key", *wrong) == ["/error", "/key", "key needs a key of the terminal, but not q"]
+
+
+def test_any_two_masks_of_a_list_are_compared(run, server):
+    """Two besides those that fit, and far apart; the panel says which."""
+    masks = [f"{i}.txt" for i in range(40)]
+    for mask in masks:
+        pathlib.Path(mask).write_text("1\n")
+    client = run.jack(server, *masks, "--preload", 2, "--panel", 0, ready=READY)
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        assert panel.answer("/hello")[1]["ready"] == list(range(1, 41))
+        assert panel.answer("/ab/masks") == ["/ab/masks", 0, 0]
+        for pair in [["20.txt", "5.txt"], ["39.txt", "12.txt"]]:
+            assert control.ask("/ab", *pair) == ["/mask", pair[0], masks.index(pair[0]) + 1]
+            assert panel.answer("/ab/masks")[1:] == [masks.index(mask) + 1 for mask in pair]
+            assert control.ask("/ab") == ["/mask", pair[1], masks.index(pair[1]) + 1]
+            control.send("/mask/add", "no.txt")  # the pair is kept ready
+            wait_for("both masks", lambda: server.play_silence(2400) is None and control.ask("/ab/state")[1] == 2)
+        with WebSocket(port_of(client)) as late:
+            assert late.answer("/ab/masks") == ["/ab/masks", 40, 13]
+        control.send("/ab", "off")
+        assert panel.answer("/ab/masks") == ["/ab/masks", 0, 0]
+    client.end()
+
+
+def test_masks_that_are_not_kept_ready_are_not_compared(run, server):
+    for name in ["one", "two"]:
+        pathlib.Path(f"{name}.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "two.txt", "--preload", 0, "--panel", 0, ready=READY)
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        assert panel.answer("/hello")[1]["ready"] == []
+        assert control.ask("/ab") == ["/error", "/ab",
+                                      "no two masks are kept ready; give --preload 1 or more (banks are never compared)"]
+
+
 def test_a_list_of_masks_may_be_longer_than_a_clients_queue(run, server):
     pathlib.Path("one.txt").write_text("1\n")
     masks = ["one.txt", *(f"{i:0300}.txt" for i in range(1000))]

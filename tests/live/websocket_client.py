@@ -9,7 +9,7 @@ import socket
 import struct
 import time
 
-SHOWN = ["/hello", "/log", "/meters", "/spectrum", "/scene"]  # come by themselves
+SHOWN = ["/hello", "/log", "/meters", "/spectrum", "/scene", "/ab/masks"]  # come by themselves
 
 
 class WebSocket:

@@ -516,7 +516,9 @@ def test_many_masks_and_channels_can_be_read(run, chromium):
             texts.push([text, x - this.measureText(text).width / 2, x + this.measureText(text).width / 2]);
           before.call(this, text, x, y);
         };""")
-    for n, numbers in [(2, [1, 2]), (16, [8, 16]), (64, list(range(8, 65, 8)))]:
+    for n, width, numbers in [(2, 1280, [1, 2]), (16, 1280, list(range(1, 17))), (16, 360, [8, 16]),
+                              (64, 1280, list(range(8, 65, 8)))]:
+        page.size(width, 800)
         page.run("texts.length = 0; const [n] = arguments, levels = Array.from({length: n}, (_, i) => i % 3 - 1);"
                  "$('meters').classList.remove('many'); $('clear').click(); handlers['/meters'](levels, levels, 1, 0, 0);"
                  "meters[1].picture.draw();", n)
@@ -537,7 +539,8 @@ STATE = """
     document.getElementById("clear").click();
     past.length = 0;
     hello({version: "1.0", name: "haloconv", rate: 48000, block: 128, n_in: 2, n_out: 2, device: "a processor",
-      sources: 3, masks: ["hall.wav", "plate.wav", "spring.wav"], ready: [1, 2, 3], plots: ["step"], presets: ["church", "night"], can_upload: true,
+      sources: 3, masks: ["hall.wav", "plate.wav", "spring.wav"], ready: [1, 2, 3], plots: ["step"],
+      presets: ["church", "night"], can_upload: true,
       bands: Array.from({length: 60}, (_, i) => 20 * 2 ** (i / 6))});
     mask("plate.wav", 2);
     for (const path of ["/gain", "/wet", "/dry"]) gains[path].changes.forget();

@@ -473,6 +473,7 @@ class Meter {
   set(levels, now) {
     if (levels.length !== this.levels.length) {
       this.held = levels.map(() => ({db: SILENCE, at: 0}));
+      this.next = 0;
       this.box.firstElementChild.style.minWidth = `${SCALE_W + 6 * levels.length}px`;
     }
     levels.forEach((level, i) => {
@@ -512,7 +513,7 @@ class Meter {
       g.fillStyle = held > 0 ? colours.bad : colours.text;
       if (held > LOWEST) g.fillRect(x, y(held) - 1, width, 2);
       if (this.clips.has(i + 1)) g.fillStyle = colours.bad, g.fillRect(x, 0, width, 4);
-      if (step >= 14 || i % 8 === 7) label(g, i + 1, x + width / 2, h - 2, "center");
+      if (step >= 18 || i % 8 === 7) label(g, i + 1, x + width / 2, h - 2, "center");
     });
   }
 }

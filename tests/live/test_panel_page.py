@@ -249,6 +249,12 @@ def test_a_comparison_and_keys_use_what_the_page_shows(run, chromium):
         page.wait(f"$('gain').value === '{shown}' && gains['/gain'].value === {shown}")
     page.press("+")
     page.wait("$('gain').value === '-2'")
+    page.run("$('gain').focus()")
+    page.press("5")
+    page.run("gains['/gain'].changes.forget(); handlers['/gain'](-9); $('gain').value = -2;")
+    page.press("Tab")
+    assert page.run("return $('gain').value") == "-9", "a field that is left shows an old value"
+    page.run("handlers['/gain'](-2)")
     page.run("""const key = {key: "b", bubbles: true, repeat: true};
                 document.body.dispatchEvent(new KeyboardEvent("keydown", key));
                 document.body.dispatchEvent(new KeyboardEvent("keydown", {...key, key: "+"}));""")
@@ -353,6 +359,7 @@ def test_a_page_survives_a_reload_and_the_end_of_the_server(run, chromium):
     page.run("document.getElementById('next').focus()")
     client.end()
     page.wait("document.getElementById('panel').disabled && document.getElementById('gone')")
+    assert page.run("return meters.every(meter => !meter.levels.length && meter.text.textContent === '–')")
     server, client = start(run, panel=url.split(":")[2].split("/")[0])
     address(client)
     page.wait(TOGETHER)

@@ -6,7 +6,7 @@ const RETRY_MS = [300, 1000, 2000, 5000], PING_MS = 5000, SILENT_MS = 12000, SEN
 const KEYS = "bnpraAc+=-WwDd", REPEATED_KEYS = "+=-WwDd";
 const MINUS = "\u2212", SILENCE = -150;
 
-const state = {hello: {masks: []}, mask: "", bypass: 0};
+const state = {hello: {masks: [], ready: []}, mask: "", bypass: 0};
 
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
@@ -29,7 +29,7 @@ function write(element, text) { /* a screen reader says what is written, even if
 const announce = text => write($("status"), text);
 
 function showError(message, id) {
-  const text = state.hello.masks.reduce((short, path) => short.replaceAll(path, nameOf(path)), message);
+  const text = state.hello.masks.reduce((short, path, i) => short.replaceAll(path, maskList.names[i]), message);
   const old = [...$("alerts").children].find(e => id ? e.id === id : e.firstChild.textContent === text);
   if (old) return write(old.firstChild, text);
   const dismiss = make("button", {type: "button"}, "Dismiss");
@@ -343,6 +343,7 @@ function hello(fields) {
   $("scene").hidden = !fields.sources;
   $("plot").hidden = Boolean(fields.sources);
   showMask();
+  showPair();
   showComparison();
 }
 
@@ -370,7 +371,7 @@ function showBypass(on) {
 
 const comparison = {plays: 0, db: [SILENCE, SILENCE], masks: [0, 0]};
 function showComparison() {
-  const {plays, masks} = comparison, isReady = state.hello.ready?.length > 1;
+  const {plays} = comparison, isReady = state.hello.ready.length > 1;
   const lowered = comparison.db.map(value => isOff(value) ? "off" : `turned down by ${fixed(Math.abs(value), 1)} dB`);
   $("plays-a").classList.toggle("plays", plays === 1);
   $("plays-b").classList.toggle("plays", plays === 2);
@@ -378,7 +379,10 @@ function showComparison() {
   write($("ab"), plays === 1 ? "Play B" : "Play A");
   write($("ab-text"), plays ? `${"AB"[plays - 1]} plays. A ${lowered[0]}, B ${lowered[1]}`
     : isReady ? "No comparison" : "No comparison: fewer than two masks are kept ready");
-  if (masks[0]) $("a").value = masks[0], $("b").value = masks[1];
+}
+function showPair() {
+  const [a, b] = comparison.masks;
+  if (a) $("a").value = a, $("b").value = b;
 }
 function startComparison() {
   send("/ab", Number($("a").value), Number($("b").value));
@@ -513,7 +517,7 @@ class Meter {
       g.fillStyle = held > 0 ? colours.bad : colours.text;
       if (held > LOWEST) g.fillRect(x, y(held) - 1, width, 2);
       if (this.clips.has(i + 1)) g.fillStyle = colours.bad, g.fillRect(x, 0, width, 4);
-      if (step >= 18 || i % 8 === 7) label(g, i + 1, x + width / 2, h - 2, "center");
+      if (step >= 18 || i % 8 === 7) label(g, i + 1, Math.min(x + width / 2, w - 8), h - 2, "center");
     });
   }
 }
@@ -902,7 +906,7 @@ function log(level, text) {
 }
 
 /* Keys of the statistics, with the words and the unit that are shown. */
-const STATISTICS = [["state", "State"], ["seconds", "Time", "s"], ["blocks", "Blocks"], ["frames", "Frames"],
+const STATISTICS = [["state", "State"], ["seconds", "Running", "s"], ["blocks", "Blocks"], ["frames", "Frames"],
   ["period_us", "Time of a block", "µs"], ["p50", "Callback, median", "µs"], ["p99", "Callback, 99 % of blocks", "µs"],
   ["p99.9", "Callback, 99.9 % of blocks", "µs"], ["max", "Callback, longest", "µs"], ["late", "Late blocks"],
   ["lost", "Lost blocks"], ["overruns", "Overruns"], ["xruns", "Xruns"], ["last_xrun", "Last xrun", "s"],
@@ -936,7 +940,7 @@ const handlers = {
   },
   "/ab/masks": (...masks) => {
     comparison.masks = masks;
-    showComparison();
+    showPair();
   },
   "/meters": (ins, outs, percent, late, xruns) => {
     const now = Date.now();
@@ -954,7 +958,7 @@ const handlers = {
   "/stats": showStats,
   "/error": (path, why) => {
     if (path === "/token") return askToken();
-    if (path === "/ab") showComparison(); /* the choice was refused */
+    if (path === "/ab") showPair(); /* the choice was refused */
     showError(why);
   }
 };

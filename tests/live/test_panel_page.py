@@ -247,6 +247,13 @@ def test_a_comparison_and_keys_use_what_the_page_shows(run, chromium):
     for typed, shown in [("99", "20"), ("99", "20"), ("-3", "-3")]:
         page.type("#gain", typed)
         page.wait(f"$('gain').value === '{shown}' && gains['/gain'].value === {shown}")
+    page.run("$('gain').select()")
+    page.press("5", "Enter")
+    page.wait("$('gain').value === '5'")
+    page.run("$('gain').select()")
+    page.press(*"99", "Enter", *["ArrowLeft"] * 2, *"99", "Enter")
+    assert page.run("return $('gain').value") == "20", "a number above the limit is shown"
+    page.type("#gain", "-3")
     page.press("+")
     page.wait("$('gain').value === '-2'")
     page.run("$('gain').focus()")
@@ -279,7 +286,8 @@ def test_controls_of_a_source_change_the_sound(run, chromium):
     page.run("document.getElementById('circle').scrollIntoView({block: 'center'})")
 
     def at(azimuth, metres=1):
-        return page.run("""const box = $("circle").getBoundingClientRect(), {pixel} = circleScale(box.width, box.height);
+        return page.run("""const box = $("circle").getBoundingClientRect();
+                           const {pixel} = circleScale(box.width, box.height);
                            const [x, y] = pixel(...topView([arguments[0], 0, arguments[1]]));
                            return [box.left + x, box.top + y];""", azimuth, metres)
 
@@ -506,7 +514,8 @@ def test_many_masks_and_channels_can_be_read(run, chromium):
     page.open(address(client))
     page.wait(TOGETHER)
     page.run("""socket.onclose = socket.onmessage = null;
-        hello({n_in: 64, n_out: 64, masks: Array.from({length: 40}, (_, i) => `row ${i}.wav`)}); mask("row 39.wav", 40);""")
+        hello({n_in: 64, n_out: 64, masks: Array.from({length: 40}, (_, i) => `row ${i}.wav`)});
+        mask("row 39.wav", 40);""")
     shown = """return [...document.querySelectorAll("#mask-list button")]
         .filter(b => b.checkVisibility()).map(b => [b.textContent, b.tabIndex])"""
     page.type("#find", "ROW 1.")
@@ -528,8 +537,8 @@ def test_many_masks_and_channels_can_be_read(run, chromium):
                               (64, 1280, list(range(8, 65, 8)))]:
         page.size(width, 800)
         page.run("texts.length = 0; const [n] = arguments, levels = Array.from({length: n}, (_, i) => i % 3 - 1);"
-                 "$('meters').classList.remove('many'); $('clear').click(); handlers['/meters'](levels, levels, 1, 0, 0);"
-                 "meters[1].picture.draw();", n)
+                 "$('meters').classList.remove('many'); $('clear').click();"
+                 "handlers['/meters'](levels, levels, 1, 0, 0); meters[1].picture.draw();", n)
         texts = page.run("return texts")[:len(numbers)]
         assert [text for text, _, _ in texts] == numbers
         assert all(a[2] + 3 < b[1] for a, b in zip(texts, texts[1:])), texts

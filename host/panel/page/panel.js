@@ -78,6 +78,10 @@ function sendSoon(...message) {
   }, SEND_MS);
 }
 
+function sendWaiting() {
+  for (const [path, message] of waiting) if (message) waiting.set(path, null), send(...message);
+}
+
 function connect() {
   clearTimeout(retry);
   if (socket) socket.onclose = socket.onmessage = null, socket.close();
@@ -525,7 +529,8 @@ const meters = [new Meter("in"), new Meter("out")];
 
 /* On a phone the head of the page has the loudest input and output. */
 const loudest = new Picture($("loudest"), (g, w, h) => meters.forEach((meter, i) => {
-  const left = 26, top = i * h / 2, level = Math.max(SILENCE, ...meter.levels), share = (clamp(level, LOWEST, 0) - LOWEST) / -LOWEST;
+  const left = 26, top = i * h / 2, level = Math.max(SILENCE, ...meter.levels);
+  const share = (clamp(level, LOWEST, 0) - LOWEST) / -LOWEST;
   g.fillStyle = colours.line;
   g.fillRect(left, top + 2, w - left, h / 2 - 4);
   g.fillStyle = level > 0 ? colours.bad : i ? colours.out : colours.in;
@@ -764,7 +769,7 @@ function nosePixel(pixel) {
   return [x - NOSE * Math.sin(yaw), y - NOSE * Math.cos(yaw)];
 }
 
-/* What a press takes: {what: the index of a source or "head", from: the press, offset: from it to the middle}, or null */
+/* What a press takes, or null. what: the index of a source or "head"; offset: from the press to its middle. */
 function grabbed(event) {
   const {at: from, pixel} = pointed(event), things = scene.sources.map((source, what) =>
     ({what, middle: pixel(...topView(source)), near: NEAR, bonus: what === scene.selected ? 2 : 0}));
@@ -969,6 +974,7 @@ document.addEventListener("keydown", event => {
   if (!$("keys").checked || $("panel").disabled || event.key.length > 1 || !KEYS.includes(event.key)) return;
   event.preventDefault();
   if (event.repeat && !REPEATED_KEYS.includes(event.key)) return;
+  sendWaiting(); /* a key steps from the value that is shown */
   if (event.key === "a" && !$("ab").disabled) switchComparison(); /* with the pair that is chosen here */
   else send("/key", event.key);
 });

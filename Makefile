@@ -345,7 +345,7 @@ PANEL_PAGES := $(sort $(wildcard host/panel/page/*))
 $(BUILD)/host/panel/panel_pages.c: $(PANEL_PAGES) host/panel/panel_pages.h Makefile
 	@mkdir -p $(@D)
 	$(call say,PAGE,$@)
-	$(Q){ echo '#include "host/panel/panel_pages.h"'; \
+	$(Q){ i=0; echo '#include "host/panel/panel_pages.h"'; \
 	  for f in $(PANEL_PAGES); do echo "static const unsigned char bytes_$$((i += 1))[] = {"; od -An -v -tu1 $$f | tr -s ' \n' ',' | sed 's/^,//'; \
 	    echo '};'; done; i=0; echo 'const struct panel_page panel_pages[] = {'; for f in $(PANEL_PAGES); do i=$$((i + 1)); \
 	    echo "{\"$${f##*/}\", bytes_$$i, sizeof bytes_$$i},"; done; echo '{0}};'; } >$@

@@ -125,7 +125,9 @@ def browser(folder):
                                    env={**os.environ, "HOME": str(folder), "DBUS_SESSION_BUS_ADDRESS": "disabled:"})
     window = None
     try:
-        port = next(line.split()[-1].rstrip(".") for line in process.stdout if "started successfully on port" in line)
+        port = next((line.split()[-1].rstrip(".") for line in process.stdout
+                     if "started successfully on port" in line), None)
+        assert port, f"chromedriver has not started: {(folder / 'driver.log').read_text()}"
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
                  "--force-color-profile=srgb", f"--user-data-dir={folder / 'profile'}"]
         window = Browser(port, {"browserName": "chrome", "goog:chromeOptions": {"binary": CHROMIUM, "args": flags},

@@ -26,7 +26,7 @@ SECONDS = float(os.environ.get("HC_PANEL_SECONDS") or 0)
 needs_page = pytest.mark.skipif(bool(MISSING) or "websockets" not in FEATURES,
                                 reason=MISSING or "no libwebsockets in the build")
 is_long = pytest.mark.skipif(not SECONDS, reason="make panel-test runs it")
-TOGETHER = 'document.readyState === "complete" && !document.getElementById("all").disabled'
+TOGETHER = 'document.readyState === "complete" && !document.getElementById("panel").disabled'
 
 
 # ---- the text of the page --------------------------------------------------------------------------------------------
@@ -34,7 +34,7 @@ def source(name):
     return (PAGE / name).read_text(encoding="utf-8")
 
 
-def test_the_page_is_small_and_loads_nothing_from_elsewhere():
+def test_the_page_is_small_and_names_no_other_address():
     files = sorted(PAGE.iterdir())
     assert [file.name for file in files] == ["index.html", "panel.css", "panel.js"]
     assert sum(file.stat().st_size for file in files) < 150_000
@@ -71,7 +71,7 @@ def test_every_element_that_the_script_names_exists_once():
     parser = Ids()
     parser.feed(source("index.html"))
     assert len(parser.ids) == len(set(parser.ids))
-    used = set(re.findall(r"\$\(\"([\w-]+)\"\)", source("panel.js"))) - {"gone"}  # which complain() makes
+    used = set(re.findall(r"\$\(\"([\w-]+)\"\)", source("panel.js"))) - {"gone"}  # which showError() makes
     assert len(used) > 40 and not (used | set(parser.labelled)) - set(parser.ids)
 
 
@@ -119,7 +119,7 @@ def shown_mask(page, name):
 
 @needs_jack
 @needs_page
-def test_every_control_of_masks_and_gains_changes_the_sound(run, chromium):
+def test_controls_of_masks_and_gains_change_the_sound(run, chromium):
     presets = pathlib.Path("config/haloconv").resolve()
     presets.mkdir(parents=True)
     (presets / "night.conf").write_text("mask = ../../quarter.txt\ngain = -3\n")
@@ -179,7 +179,7 @@ def test_every_control_of_masks_and_gains_changes_the_sound(run, chromium):
     page.wait("/^B plays/.test(document.getElementById('ab-text').textContent)")
     is_heard(0.25)
     page.click("#ab-end")
-    page.wait("document.getElementById('ab-text').textContent === 'Off'")
+    page.wait("document.getElementById('ab-text').textContent === 'No comparison'")
     page.press("n")
     shown_mask(page, "one.txt")
     is_heard(1)
@@ -207,7 +207,72 @@ def test_every_control_of_masks_and_gains_changes_the_sound(run, chromium):
 
 @needs_jack
 @needs_page
-def test_every_control_of_a_source_changes_the_sound(run, chromium):
+def test_a_comparison_and_keys_use_what_the_page_shows(run, chromium):
+    server, client = start(run)
+    page, url = chromium, address(client)
+
+    def choice():
+        return page.run("return [$('a').value, $('b').value, $('ab').textContent]")
+
+    page.open(url)
+    page.wait(TOGETHER)
+    page.wait("$('a').options.length === 3")
+    page.choose("#a", "3")
+    page.choose("#b", "2")
+    page.click("#ab")
+    shown_mask(page, "quarter.txt")
+    page.wait("$('ab-text').textContent.startsWith('A plays')")
+    assert choice() == ["3", "2", "Play B"]
+    page.choose("#b", "1")
+    page.wait("comparison.masks[1] === 1")
+    page.press("a")
+    shown_mask(page, "one.txt")
+    page.choose("#a", "1")
+    page.wait("$('alerts').textContent.includes('the same mask')")
+    assert choice() == ["3", "1", "Play A"]
+    page.open("about:blank")
+    page.open(url)  # another page
+    page.wait(TOGETHER)
+    page.wait("$('ab-text').textContent.startsWith('B plays')")
+    assert choice() == ["3", "1", "Play A"]
+    page.press("A")
+    page.wait("$('ab-text').textContent === 'No comparison'")
+    page.choose("#b", "2")
+    page.press("a")
+    page.wait("comparison.masks.join() === '3,2'")
+    page.press("A", "p")
+    shown_mask(page, "half.txt")
+    page.press("r")
+    page.wait("$('log').textContent.split('half.txt: loaded').length > 2")
+    for typed, shown in [("99", "20"), ("99", "20"), ("-3", "-3")]:
+        page.type("#gain", typed)
+        page.wait(f"$('gain').value === '{shown}' && gains['/gain'].value === {shown}")
+    page.run("$('gain').select()")
+    page.press("5", "Enter")
+    page.wait("$('gain').value === '5'")
+    page.run("$('gain').select()")
+    page.press(*"99", "Enter", *["ArrowLeft"] * 2, *"99", "Enter")
+    assert page.run("return $('gain').value") == "20", "a number above the limit is shown"
+    page.type("#gain", "-3")
+    page.press("+")
+    page.wait("$('gain').value === '-2'")
+    page.run("$('gain').focus()")
+    page.press("5")
+    page.run("gains['/gain'].changes.forget(); handlers['/gain'](-9); $('gain').value = -2;")
+    page.press("Tab")
+    assert page.run("return $('gain').value") == "-9", "a field that is left shows an old value"
+    page.run("handlers['/gain'](-2)")
+    page.run("""const key = {key: "b", bubbles: true, repeat: true};
+                document.body.dispatchEvent(new KeyboardEvent("keydown", key));
+                document.body.dispatchEvent(new KeyboardEvent("keydown", {...key, key: "+"}));""")
+    page.wait("$('gain').value === '-1'")
+    assert page.run("return state.bypass") == 0
+    assert page.errors() == []
+
+
+@needs_jack
+@needs_page
+def test_controls_of_a_source_change_the_sound(run, chromium):
     make_bank()
     server, client = start(run, "--sources", 2, "--glide", 0, "--distance-gain", 1, "--place", "2:0,0",
                            masks=["bank.csv"])
@@ -219,18 +284,25 @@ def test_every_control_of_a_source_changes_the_sound(run, chromium):
     page.press("PageDown")
     assert page.run("return document.getElementById('source').value") == "2"
     page.run("document.getElementById('circle').scrollIntoView({block: 'center'})")
-    left, top, width, height = page.run("const b = document.getElementById('circle').getBoundingClientRect();"
-                                        "return [b.left, b.top, b.width, b.height]")
-    metre = (width / 2 - 14) / page.run("return scene.radius")
 
     def at(azimuth, metres=1):
-        turn = math.radians(azimuth)
-        return (left + width / 2 - metre * metres * math.sin(turn), top + height / 2 - metre * metres * math.cos(turn))
+        return page.run("""const box = $("circle").getBoundingClientRect();
+                           const {pixel} = circleScale(box.width, box.height);
+                           const [x, y] = pixel(...topView([arguments[0], 0, arguments[1]]));
+                           return [box.left + x, box.top + y];""", azimuth, metres)
 
     def is_heard(want, **kwargs):
         assert heard(server, 2, **kwargs) == want
 
     is_heard("ahead")
+    assert page.run("return $('plot').hidden")
+    x, y = at(0)
+    page.drag((x + 8, y), (x + 11, y))
+    assert page.run("return scene.sources[1][0]") == 0, "a press of 3 pixels moves it"
+    page.drag((x + 8, y), (x - 8, y))
+    moved = math.degrees(math.atan2(16, at(0, 0)[1] - y))
+    assert page.run("return scene.sources[1][0]") == pytest.approx(moved, abs=1)
+    page.type("#source-azimuth", "0")
     page.drag(at(0), at(85))
     is_heard("left")
     page.drag(at(85), at(-95), "touch")
@@ -258,10 +330,23 @@ def test_every_control_of_a_source_changes_the_sound(run, chromium):
     page.type("#head-pitch", "90")
     is_heard("down")
     page.type("#head-pitch", "0")
-    page.click("#recentre")
+    page.press("c")
     is_heard("left")
     page.type("#head-roll", "90")
     is_heard("down")
+    page.click("#recentre")
+    is_heard("left")
+
+    page.run("$('circle').scrollIntoView({block: 'center'})")
+
+    def swipe(point):
+        before = page.run("return scrollY")
+        page.drag(point, (point[0], point[1] - 60), "touch")
+        return page.run("return new Promise(done => requestAnimationFrame(() => done(scrollY)))") - before
+
+    assert swipe(at(90)) == 0, "a finger on a source scrolls the page"
+    assert page.run("return scene.sources[1][0]") != 90
+    assert swipe(at(-135, 0.7)) > 30
     assert page.errors() == []
 
 
@@ -281,7 +366,8 @@ def test_a_page_survives_a_reload_and_the_end_of_the_server(run, chromium):
     page.wait("document.getElementById('wet').value === '-6'")
     page.run("document.getElementById('next').focus()")
     client.end()
-    page.wait("document.getElementById('all').disabled && document.getElementById('gone')")
+    page.wait("document.getElementById('panel').disabled && document.getElementById('gone')")
+    assert page.run("return meters.every(meter => !meter.levels.length && meter.text.textContent === '–')")
     server, client = start(run, panel=url.split(":")[2].split("/")[0])
     address(client)
     page.wait(TOGETHER)
@@ -322,7 +408,7 @@ def test_a_page_keeps_the_token_and_asks_for_it(run, chromium):
 
 @needs_jack
 @needs_page
-def test_the_page_works_by_keyboard_and_has_names_and_contrast(run, chromium):
+def test_tab_reaches_every_control_and_controls_have_names_and_texts_contrast(run, chromium):
     make_bank()
     server, client = start(run, "--sources", 3, masks=["bank.csv"])
     page = chromium
@@ -354,7 +440,7 @@ def test_the_page_works_by_keyboard_and_has_names_and_contrast(run, chromium):
     unnamed = [node["role"]["value"] for node in nodes if not node["name"]["value"].strip()]
     assert not unnamed, unnamed
 
-    page.run("complain('an error')")
+    page.run("showError('an error')")
     for light in (False, True):
         page.scheme(light)
         pale = page.run("""
@@ -411,13 +497,55 @@ def test_ten_pages_leave_the_callback_alone(run, chromium):
         i += 1
     for window in windows:
         page.call("POST", "/window", {"handle": window})
-        assert page.run("return document.getElementById('all').disabled") is False
+        assert page.run("return document.getElementById('panel').disabled") is False
         assert page.run("return window.seen") > 4 * SECONDS, "less than 4 messages a second"
         assert page.errors() == []
         page.call("DELETE", "/window")
     page.call("POST", "/window", {"handle": first})
     stats = client.end()
     assert "the callback reached" not in client.said() and stats["late"] == stats["lost"] == 0, stats
+
+
+@needs_jack
+@needs_page
+def test_many_masks_and_channels_can_be_read(run, chromium):
+    server, client = start(run)
+    page = chromium
+    page.open(address(client))
+    page.wait(TOGETHER)
+    page.run("""socket.onclose = socket.onmessage = null;
+        hello({n_in: 64, n_out: 64, masks: Array.from({length: 40}, (_, i) => `row ${i}.wav`)});
+        mask("row 39.wav", 40);""")
+    shown = """return [...document.querySelectorAll("#mask-list button")]
+        .filter(b => b.checkVisibility()).map(b => [b.textContent, b.tabIndex])"""
+    page.type("#find", "ROW 1.")
+    assert page.run(shown) == [["row 1.wav", 0]]
+    page.run("mask('row 20.wav', 21)")
+    assert page.run(shown) == [["row 1.wav", 0]]
+    page.type("#find", "none")
+    assert page.run(shown) == [] and page.run("return $('no-mask').checkVisibility()")
+    assert page.text("#no-mask") == "No mask matches."
+
+    page.run("""window.texts = [];
+        const before = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+          if (this.canvas === $("out").firstElementChild && this.textAlign === "center")
+            texts.push([text, x - this.measureText(text).width / 2, x + this.measureText(text).width / 2]);
+          before.call(this, text, x, y);
+        };""")
+    for n, width, numbers in [(2, 1280, [1, 2]), (12, 1280, list(range(1, 13))), (16, 1280, [8, 16]),
+                              (64, 1280, list(range(8, 65, 8)))]:
+        page.size(width, 800)
+        page.run("texts.length = 0; const [n] = arguments, levels = Array.from({length: n}, (_, i) => i % 3 - 1);"
+                 "$('meters').classList.remove('many'); $('clear').click();"
+                 "handlers['/meters'](levels, levels, 1, 0, 0); meters[1].picture.draw();", n)
+        texts = page.run("return texts")[:len(numbers)]
+        assert [text for text, _, _ in texts] == numbers
+        assert all(a[2] + 3 < b[1] for a, b in zip(texts, texts[1:])), texts
+        assert page.run("return $('out').firstElementChild.clientWidth >= $('out').clientWidth")
+        clipped = ", ".join(str(i + 1) for i in range(n) if i % 3 == 2)
+        assert page.text("#clip") == (f"Over 0 dBFS: in {clipped}; out {clipped}" if clipped else "Nothing over 0 dBFS")
+    assert page.errors() == []
 
 
 # ---- pictures --------------------------------------------------------------------------------------------------------
@@ -428,10 +556,11 @@ STATE = """
     document.getElementById("clear").click();
     past.length = 0;
     hello({version: "1.0", name: "haloconv", rate: 48000, block: 128, n_in: 2, n_out: 2, device: "a processor",
-      sources: 3, masks: ["hall.wav", "plate.wav", "spring.wav"], presets: ["church", "night"], can_upload: true,
+      sources: 3, masks: ["hall.wav", "plate.wav", "spring.wav"], ready: [1, 2, 3], plots: ["step"],
+      presets: ["church", "night"], can_upload: true,
       bands: Array.from({length: 60}, (_, i) => 20 * 2 ** (i / 6))});
     mask("plate.wav", 2);
-    for (const path of ["/gain", "/wet", "/dry"]) gains[path].busy = 0;
+    for (const path of ["/gain", "/wet", "/dry"]) gains[path].changes.forget();
     handlers["/gain"](-3);
     handlers["/wet"](0);
     handlers["/dry"]("off");
@@ -469,7 +598,7 @@ GRID = """
 
 @needs_jack
 @needs_page
-def test_pictures_are_those_that_are_stored(run, chromium):
+def test_mean_colours_of_pictures_are_those_that_are_stored(run, chromium):
     """Mean colours of a grid of cells, in a window and on a phone, dark and light. Pictures: $BUILD/screenshots."""
     page, grids = chromium, {}
     server, client = start(run)

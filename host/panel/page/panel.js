@@ -2,11 +2,11 @@
 "use strict";
 
 const $ = id => document.getElementById(id);
-const RETRY_MS = [300, 1000, 2000, 5000], PING_MS = 5000, SILENT_MS = 12000, SEND_MS = 40, BUSY_MS = 500;
-const PANELS = ["impulse", "impulse-db", "step", "magnitude", "phase", "group-delay", "decay", "spectrogram", "waterfall"];
+const RETRY_MS = [300, 1000, 2000, 5000], PING_MS = 5000, SILENT_MS = 12000, SEND_MS = 40, OWN_MS = 500;
+const KEYS = "bnpraAc+=-WwDd", REPEATED_KEYS = "+=-WwDd";
 const MINUS = "\u2212", SILENCE = -150;
 
-const state = {hello: {masks: []}, mask: "", number: 0, bypass: 0, ab: 0, gains: {}};
+const state = {hello: {masks: [], ready: []}, mask: "", bypass: 0};
 
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);
@@ -23,13 +23,15 @@ const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
 /* ---- what a screen reader says, and errors ----------------------------------------------------------------------- */
 
-function say(text) {
-  $("status").textContent = text;
+function write(element, text) { /* a screen reader says what is written, even if it is the same */
+  if (element.textContent !== text) element.textContent = text;
 }
+const announce = text => write($("status"), text);
 
-function complain(text, id) {
+function showError(message, id) {
+  const text = state.hello.masks.reduce((short, path, i) => short.replaceAll(path, maskList.names[i]), message);
   const old = [...$("alerts").children].find(e => id ? e.id === id : e.firstChild.textContent === text);
-  if (old) return void (old.firstChild.textContent = text);
+  if (old) return write(old.firstChild, text);
   const dismiss = make("button", {type: "button"}, "Dismiss");
   const box = make("div", id ? {id} : {}, make("span", {}, text), dismiss);
   dismiss.onclick = () => box.remove();
@@ -40,7 +42,7 @@ function complain(text, id) {
 
 /* ---- connection -------------------------------------------------------------------------------------------------- */
 
-let socket = null, tries = 0, retry = 0, heard = 0, pings = 0, focused = null, token = "";
+let socket = null, tries = 0, retry = 0, lastMessageMs = 0, pings = 0, focused = null, token = "";
 
 function storage(act) { /* a browser may forbid it */
   try { return act(); } catch { return null; }
@@ -76,18 +78,22 @@ function sendSoon(...message) {
   }, SEND_MS);
 }
 
+function sendWaiting() {
+  for (const [path, message] of waiting) if (message) waiting.set(path, null), send(...message);
+}
+
 function connect() {
   clearTimeout(retry);
   if (socket) socket.onclose = socket.onmessage = null, socket.close();
   socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`, "haloconv");
-  heard = Date.now();
+  lastMessageMs = Date.now();
   socket.onopen = () => {
     $("log").replaceChildren();
     if (token) send("/token", token);
     send("/ping", ++pings);
   };
   socket.onmessage = event => {
-    heard = Date.now();
+    lastMessageMs = Date.now();
     const [path, ...values] = JSON.parse(event.data);
     if (Object.hasOwn(handlers, path)) handlers[path](...values);
   };
@@ -95,19 +101,21 @@ function connect() {
 }
 
 function closed(event) {
-  if (!$("all").disabled) focused = document.activeElement;
-  $("all").disabled = true;
+  if (!$("panel").disabled) focused = document.activeElement;
+  $("panel").disabled = true;
   $("engine").textContent = "Not connected";
+  clearLevels();
   if (!$("ask").hidden) return;
   const why = event && event.reason ? `haloconv closed the connection: ${event.reason}.` : "haloconv does not answer.";
-  complain(`${why} The panel tries again until it does.`, "gone");
+  showError(`${why} The panel tries again until it does.`, "gone");
   retry = setTimeout(connect, RETRY_MS[Math.min(tries++, RETRY_MS.length - 1)]);
 }
 
 function askToken() {
   $("ask").hidden = false;
+  if ($("gone")) $("gone").remove();
   $("token").focus();
-  if (token) complain("haloconv refused this token.");
+  if (token) showError("haloconv refused this token.");
   token = "";
   storage(() => sessionStorage.removeItem("token"));
 }
@@ -115,16 +123,16 @@ function askToken() {
 function connected() {
   tries = 0;
   $("ask").hidden = true;
-  if (!$("all").disabled) return;
-  $("all").disabled = false;
-  if ($("gone")) $("gone").remove(), say("Connected again");
+  if (!$("panel").disabled) return;
+  $("panel").disabled = false;
+  if ($("gone")) $("gone").remove(), announce("Connected again");
   if (focused && document.activeElement === document.body) focused.focus();
 }
 
 setInterval(() => {
-  if (!socket || socket.readyState !== WebSocket.OPEN) return;
+  if (!socket || socket.readyState > WebSocket.OPEN) return;
   send("/ping", ++pings);
-  if (Date.now() - heard < SILENT_MS) return;
+  if (Date.now() - lastMessageMs < SILENT_MS) return;
   socket.onclose = null; /* it may take a minute to come */
   socket.close();
   closed();
@@ -149,7 +157,7 @@ class List {
     this.element = element, this.names = [], this.selected = -1;
     element.onclick = event => {
       const i = this.buttons.indexOf(event.target.closest("button"));
-      if (i >= 0) this.stop(i), act(i);
+      if (i >= 0) this.setTabStop(i), act(i);
     };
     element.onkeydown = event => {
       const shown = this.buttons.filter(b => !b.parentNode.hidden), at = shown.indexOf(document.activeElement);
@@ -157,14 +165,14 @@ class List {
       if (at < 0 || to === undefined) return;
       event.preventDefault();
       const button = shown[clamp(to, 0, shown.length - 1)];
-      this.stop(this.buttons.indexOf(button));
+      this.setTabStop(this.buttons.indexOf(button));
       button.focus();
     };
   }
   get buttons() {
     return [...this.element.querySelectorAll("button")];
   }
-  stop(i) {
+  setTabStop(i) {
     this.buttons.forEach((b, k) => { b.tabIndex = k === i ? 0 : -1; });
   }
   show(names, titles) {
@@ -180,20 +188,33 @@ class List {
     if (isSame) return;
     const buttons = this.buttons;
     buttons.forEach((b, k) => b.setAttribute("aria-selected", k === i));
-    if (!this.element.contains(document.activeElement)) this.stop(Math.max(0, i));
     const {element} = this;
-    if (buttons[i]) element.scrollTop = buttons[i].offsetTop - element.offsetTop - element.clientHeight / 2;
+    if (!element.contains(document.activeElement)) this.setShownStop();
+    if (this.isShown(i)) element.scrollTop = buttons[i].offsetTop - element.offsetTop - element.clientHeight / 2;
   }
-  find(text) {
-    const {buttons} = this, isShown = b => b && !b.parentNode.hidden, part = text.toLowerCase();
-    buttons.forEach((b, i) => { b.parentNode.hidden = !this.names[i].toLowerCase().includes(part); });
-    this.stop(isShown(buttons[this.selected]) ? this.selected : buttons.findIndex(isShown));
+  isShown(i) {
+    return i in this.buttons && !this.buttons[i].parentNode.hidden;
+  }
+  setShownStop() {
+    const first = this.buttons.findIndex(b => !b.parentNode.hidden);
+    this.setTabStop(this.isShown(this.selected) ? this.selected : first);
+  }
+  find(text) { /* returns whether a name has the text */
+    const part = text.toLowerCase(), fits = this.names.map(name => name.toLowerCase().includes(part));
+    this.buttons.forEach((b, i) => { b.parentNode.hidden = !fits[i]; });
+    this.setShownStop();
+    return fits.includes(true);
   }
 }
 
 const maskList = new List($("mask-list"), i => send("/mask", i + 1));
 const presetList = new List($("preset-list"), i => send("/preset", state.hello.presets[i]));
-$("find").oninput = () => maskList.find($("find").value);
+function find() {
+  const isFound = maskList.find($("find").value), {masks} = state.hello;
+  $("no-mask").hidden = isFound;
+  write($("no-mask"), masks.length ? "No mask matches." : "The list has no mask.");
+}
+$("find").oninput = find;
 
 /* The last part of a path, unless two paths of the list have the same. */
 function shortNames(paths) {
@@ -211,14 +232,34 @@ function fill(select, names, values) {
 
 /* ---- values: a slider and a number ------------------------------------------------------------------------------- */
 
+/* Remembers what was changed here a moment ago: a message of the server may be older, and is shown afterwards. */
+class Changes {
+  constructor() {
+    this.changedAt = new Map();
+  }
+  add(key) {
+    this.changedAt.set(key, Date.now());
+  }
+  has(key) {
+    return Date.now() - (this.changedAt.get(key) ?? 0) < OWN_MS;
+  }
+  forget() {
+    this.changedAt.clear();
+  }
+  showLater(show) { /* replaces what was to be shown */
+    clearTimeout(this.later);
+    if ([...this.changedAt.keys()].some(key => this.has(key))) this.later = setTimeout(show, OWN_MS);
+  }
+}
+
 class Value {
-  /* row: {label, unit, min, max, most, step, off, initial}; set(value) sends it: a number or "off" */
+  /* row: {label, unit, min, max, typedMax, step, off, initial}; set(value) sends it: a number or "off" */
   constructor(parent, id, row, set) {
-    this.row = row, this.set = set, this.last = row.initial, this.value = row.initial, this.busy = 0;
+    this.row = row, this.set = set, this.last = this.value = row.initial, this.changes = new Changes();
     const name = `${row.label}, ${row.unit}`;
     this.range = make("input", {type: "range", id: `${id}-range`, min: row.min, max: row.max, step: row.step,
       "aria-label": row.label});
-    this.number = make("input", {type: "number", id, min: row.off ? -80 : row.min, max: row.most ?? row.max,
+    this.number = make("input", {type: "number", id, min: row.off ? -80 : row.min, max: row.typedMax ?? row.max,
       step: "any"});
     this.box = make("div", {class: row.off ? "value has-off" : "value"}, make("label", {for: id}, name), this.range,
       this.number);
@@ -230,26 +271,28 @@ class Value {
     }
     this.range.oninput = () => this.change(Number(this.range.value));
     this.number.oninput = () => { this.isTyping = true; };
-    this.number.onblur = () => { this.isTyping = false; };
-    this.number.onchange = () => {
+    this.number.onblur = () => {
       this.isTyping = false;
+      this.draw();
+    };
+    this.number.onchange = () => {
       const typed = this.number.valueAsNumber;
-      if (Number.isNaN(typed)) this.draw();
-      else this.change(clamp(typed, Number(this.number.min), Number(this.number.max)));
+      this.isTyping = false;
+      if (!Number.isNaN(typed)) this.change(clamp(typed, Number(this.number.min), Number(this.number.max)));
+      this.draw(); /* even if the value is as it was */
     };
     parent.append(this.box);
     this.draw();
   }
   change(value) {
-    this.busy = Date.now();
-    this.show(value, true);
+    this.changes.forget();
+    this.show(value);
+    this.changes.add("value");
     this.set(value);
   }
-  /* A value of the server does not move a control that is being used; it is shown afterwards. */
-  show(value, isOwn) {
-    clearTimeout(this.later);
-    if (!isOwn && Date.now() - this.busy < BUSY_MS)
-      return void (this.later = setTimeout(() => this.show(value), BUSY_MS));
+  show(value) {
+    this.changes.showLater(() => this.show(value));
+    if (this.changes.has("value")) return;
     if (this.row.off && isOff(value)) value = "off";
     if (value !== "off") this.last = value;
     if (value === this.value) return;
@@ -266,17 +309,11 @@ class Value {
   }
 }
 
-const GAIN = {unit: "dB", min: -60, max: 20, most: 60, step: 0.5, off: true};
+const GAIN = {unit: "dB", min: -60, max: 20, step: 0.5, off: true};
 const gains = {};
 for (const [path, label, initial] of [["/gain", "Output", 0], ["/wet", "Wet (convolved)", 0],
   ["/dry", "Dry (input)", -20]])
   gains[path] = new Value($("gain-list"), path.slice(1), {...GAIN, label, initial}, value => sendSoon(path, value));
-
-function stepGain(path, by) { /* as keys of the terminal do */
-  const {value} = gains[path];
-  if (!isOff(value)) gains[path].change(round(Math.min(value + by, 40), 2));
-  else if (by > 0) gains[path].change(-20);
-}
 
 /* ---- state: masks, A/B, bypass ----------------------------------------------------------------------------------- */
 
@@ -284,27 +321,34 @@ function setPressed(button, on) {
   button.setAttribute("aria-pressed", Boolean(on));
 }
 
-function hello(all) {
-  state.hello = {masks: [], presets: [], ...all};
-  const {masks, presets} = state.hello, names = shortNames(masks), numbers = masks.map((_, i) => i + 1);
+function hello(fields) {
+  state.hello = {masks: [], presets: [], plots: [], ready: [], ...fields};
+  const {masks, presets, plots, ready, n_in, n_out} = state.hello;
+  const names = shortNames(masks), numbers = masks.map((_, i) => i + 1);
   connected();
-  $("name").textContent = all.name || "haloconv";
-  $("engine").textContent = [all.device || all.backend, all.rate && `${all.rate / 1000} kHz`,
-    all.block && `${all.block} frames`, `${all.n_in} in, ${all.n_out} out`, all.version].filter(Boolean).join(" · ");
+  $("name").textContent = fields.name || "haloconv";
+  $("engine").textContent = [fields.device || fields.backend, fields.rate && `${fields.rate / 1000} kHz`,
+    fields.block && `${fields.block} frames`, `${n_in} in, ${n_out} out`, fields.version].filter(Boolean).join(" · ");
   maskList.show(names, masks);
   presetList.show(presets, presets);
   $("find").hidden = masks.length <= 8;
-  maskList.find($("find").value);
-  $("no-mask").hidden = masks.length > 0;
+  find();
   $("presets").hidden = presets.length === 0;
-  $("drop").hidden = !all.can_upload;
-  $("meters").classList.toggle("many", Math.max(all.n_in, all.n_out) > 24);
-  for (const id of ["a", "b", "plot-mask"]) fill($(id), names, numbers);
-  if ($("a").value === $("b").value && masks.length > 1) $("b").value = Number($("a").value) % masks.length + 1;
-  for (const id of ["ab-start", "ab"]) $(id).disabled = masks.length < 2;
+  $("drop").hidden = !fields.can_upload;
+  $("meters").classList.toggle("many", Math.max(n_in, n_out) > 24);
+  for (const id of ["a", "b"]) fill($(id), ready.map(number => names[number - 1]), ready);
+  if ($("a").value === $("b").value && ready.length > 1)
+    $("b").value = ready[(ready.indexOf(Number($("a").value)) + 1) % ready.length];
+  $("compare").hidden = masks.length < 2;
+  for (const id of ["ab-start", "ab"]) $(id).disabled = ready.length < 2;
+  fill($("plot-mask"), names, numbers);
+  fill($("plot-kind"), ["Overview", ...plots.map(plotName)], ["", ...plots]);
   $("plot-draw").disabled = masks.length === 0;
-  $("scene").hidden = !all.sources;
+  $("scene").hidden = !fields.sources;
+  $("plot").hidden = Boolean(fields.sources);
   showMask();
+  showPair();
+  showComparison();
 }
 
 function showMask() {
@@ -316,10 +360,9 @@ function showMask() {
 
 function mask(path, number) {
   const before = state.mask;
-  Object.assign(state, {mask: path, number});
+  state.mask = path;
   showMask();
-  showCompared();
-  if (before && before !== path) say(`${nameOf(path)} plays`);
+  if (before && before !== path) announce(`${nameOf(path)} plays`);
   if (before !== path && number > 0 && document.activeElement !== $("plot-mask")) $("plot-mask").value = number;
 }
 
@@ -330,14 +373,27 @@ function showBypass(on) {
   $("badge").textContent = on ? "Bypassed" : "";
 }
 
-let compared = [0, SILENCE, SILENCE];
-function showCompared() {
-  const [plays, a, b] = compared, number = state.hello.masks.indexOf(state.mask) + 1;
+const comparison = {plays: 0, db: [SILENCE, SILENCE], masks: [0, 0]};
+function showComparison() {
+  const {plays} = comparison, isReady = state.hello.ready.length > 1;
+  const lowered = comparison.db.map(value => isOff(value) ? "off" : `turned down by ${fixed(Math.abs(value), 1)} dB`);
   $("plays-a").classList.toggle("plays", plays === 1);
   $("plays-b").classList.toggle("plays", plays === 2);
   $("ab-end").disabled = !plays;
-  $("ab-text").textContent = plays ? `${"AB"[plays - 1]} plays. A ${db(a)}, B ${db(b)}` : "Off";
-  if (plays && number) $(plays === 1 ? "a" : "b").value = number;
+  write($("ab"), plays === 1 ? "Play B" : "Play A");
+  write($("ab-text"), plays ? `${"AB"[plays - 1]} plays. A ${lowered[0]}, B ${lowered[1]}`
+    : isReady ? "No comparison" : "No comparison: fewer than two masks are kept ready");
+}
+function showPair() {
+  const [a, b] = comparison.masks;
+  if (a) $("a").value = a, $("b").value = b;
+}
+function startComparison() {
+  send("/ab", Number($("a").value), Number($("b").value));
+}
+function switchComparison() {
+  if (comparison.masks[0]) send("/ab");
+  else startComparison();
 }
 
 $("prev").onclick = () => send("/prev");
@@ -347,8 +403,9 @@ $("bypass").onclick = () => {
   showBypass(state.bypass ? 0 : 1); /* at once, so that a second press ends it */
   send("/bypass", state.bypass);
 };
-$("ab-start").onclick = () => send("/ab", Number($("a").value), Number($("b").value));
-$("ab").onclick = () => send("/ab");
+$("ab-start").onclick = startComparison;
+$("ab").onclick = switchComparison;
+$("a").onchange = $("b").onchange = () => { if (comparison.masks[0]) startComparison(); };
 $("ab-end").onclick = () => send("/ab", "off");
 
 /* ---- drawing ----------------------------------------------------------------------------------------------------- */
@@ -414,7 +471,7 @@ function mark(g, text, left, right, y) { /* a line of a scale */
 
 /* ---- meters ------------------------------------------------------------------------------------------------------ */
 
-const LOWEST = -60, HIGHEST = 6, HOLD_MS = 1500, FALL_DB_S = 24, SCALE_W = 26;
+const LOWEST = -60, HIGHEST = 6, HOLD_MS = 1500, FALL_DB_S = 24, SCALE_W = 30;
 
 class Meter {
   constructor(id) {
@@ -424,7 +481,8 @@ class Meter {
   set(levels, now) {
     if (levels.length !== this.levels.length) {
       this.held = levels.map(() => ({db: SILENCE, at: 0}));
-      this.box.firstElementChild.style.width = levels.length > 48 ? `${SCALE_W + 6 * levels.length}px` : "";
+      this.next = 0;
+      this.box.firstElementChild.style.minWidth = `${SCALE_W + 6 * levels.length}px`;
     }
     levels.forEach((level, i) => {
       const held = this.held[i];
@@ -434,20 +492,20 @@ class Meter {
     });
     this.levels = levels;
     this.at = now;
-    if (now >= this.next) this.tell(now);
+    if (now >= this.next) this.showPeak(now);
     redraw(this.picture, loudest);
   }
-  tell(now) {
+  showPeak(now) {
     this.next = now + 300;
     const loudest = this.held.reduce((best, held, i) => held.db > this.held[best].db ? i : best, 0);
     const level = this.held.length ? this.held[loudest].db : SILENCE;
-    const text = level > -120 ? `${fixed(level, 1)} dB` : "silent";
+    const text = level > -120 ? `peak ${fixed(level, 1)} dBFS` : "silent";
     this.text.textContent = text;
     this.box.setAttribute("aria-valuenow", Math.round(level));
     this.box.setAttribute("aria-valuetext", level > -120 ? `${text}, channel ${loudest + 1}` : text);
   }
   paint(g, w, h) {
-    const n = this.levels.length, foot = n <= 24 ? 14 : 2, high = h - foot - 4;
+    const n = this.levels.length, high = h - 18;
     const y = level => 4 + high * (1 - (clamp(level, LOWEST, HIGHEST) - LOWEST) / (HIGHEST - LOWEST));
     for (const level of [0, -12, -24, -36, -48]) mark(g, fixed(level, 0), SCALE_W, w, y(level));
     const step = Math.min((w - SCALE_W) / Math.max(1, n), 48), gap = step > 8 ? Math.min(4, step / 6) : 1;
@@ -463,7 +521,7 @@ class Meter {
       g.fillStyle = held > 0 ? colours.bad : colours.text;
       if (held > LOWEST) g.fillRect(x, y(held) - 1, width, 2);
       if (this.clips.has(i + 1)) g.fillStyle = colours.bad, g.fillRect(x, 0, width, 4);
-      if (n <= 24) label(g, i + 1, x + width / 2, h - 2, "center");
+      if (step >= 18 || i % 8 === 7) label(g, i + 1, Math.min(x + width / 2, w - 8), h - 2, "center");
     });
   }
 }
@@ -471,18 +529,24 @@ const meters = [new Meter("in"), new Meter("out")];
 
 /* On a phone the head of the page has the loudest input and output. */
 const loudest = new Picture($("loudest"), (g, w, h) => meters.forEach((meter, i) => {
-  const level = Math.max(SILENCE, ...meter.levels), share = (clamp(level, LOWEST, 0) - LOWEST) / -LOWEST;
+  const left = 26, top = i * h / 2, level = Math.max(SILENCE, ...meter.levels);
+  const share = (clamp(level, LOWEST, 0) - LOWEST) / -LOWEST;
   g.fillStyle = colours.line;
-  g.fillRect(0, i * h / 2, w, h / 2 - 2);
+  g.fillRect(left, top + 2, w - left, h / 2 - 4);
   g.fillStyle = level > 0 ? colours.bad : i ? colours.out : colours.in;
-  g.fillRect(0, i * h / 2, w * share, h / 2 - 2);
+  g.fillRect(left, top + 2, (w - left) * share, h / 2 - 4);
+  label(g, i ? "Out" : "In", 0, top + h / 4 + 4);
 }));
 
 function showClips() {
-  const list = clips => clips.size > 8 ? plural(clips.size, "channel") : [...clips].sort((a, b) => a - b).join(", ");
+  const list = clips => clips.size > 24 ? plural(clips.size, "channel") : [...clips].sort((a, b) => a - b).join(", ");
   const parts = meters.filter(meter => meter.clips.size).map(meter => `${meter.name} ${list(meter.clips)}`);
-  const text = parts.length ? `Clipped: ${parts.join("; ")}` : "No clipping";
-  if ($("clip").textContent !== text) $("clip").textContent = text;
+  write($("clip"), parts.length ? `Over 0 dBFS: ${parts.join("; ")}` : "Nothing over 0 dBFS");
+}
+function clearLevels() {
+  for (const meter of meters) meter.levels = [], meter.text.textContent = "–";
+  Object.assign(spectra, {in: [], out: []});
+  redraw(meters[0].picture, meters[1].picture, loudest, spectrum);
 }
 $("clear").onclick = () => {
   for (const meter of meters) meter.clips.clear(), meter.levels = []; /* new levels then begin with new peaks */
@@ -504,7 +568,8 @@ const spectrum = new Picture($("spectrum-plot"), (g, w, h) => {
     if (w > 420 || /^(20|10+)$/.test(hz)) label(g, text, x(hz), h - 3, isLast ? "right" : "center");
   }
   const bands = state.hello.bands || [];
-  const points = levels => levels.slice(0, bands.length).map((level, i) => [x(clamp(bands[i], 20, 20000)), y(level)]);
+  const points = levels => levels.slice(0, bands.findLastIndex(hz => hz <= 20000) + 1)
+    .map((level, i) => [x(Math.max(bands[i], 20)), y(level)]);
   g.lineWidth = 1.75;
   const out = points(spectra.out);
   if (out.length) {
@@ -526,14 +591,17 @@ const spectrum = new Picture($("spectrum-plot"), (g, w, h) => {
 
 const PAST_S = 120, past = [];
 const load = new Picture($("load-plot"), (g, w, h) => {
-  const now = Date.now(), left = 30, top = Math.max(100, ...past.map(p => p.load));
+  const now = Date.now(), left = SCALE_W, most = Math.max(...past.map(p => p.load));
+  const top = [4, 10, 20, 50, 100].find(percent => percent >= most) ?? most;
   const x = at => w - 2 - (w - left - 2) * (now - at) / (1000 * PAST_S);
-  const y = percent => 6 + (h - 10) * (1 - percent / top);
-  for (const percent of [0, 50, 100]) mark(g, percent, left, w, y(percent));
+  const y = percent => 6 + (h - 24) * (1 - percent / top);
+  for (const percent of [0, top / 2, top]) mark(g, `${round(percent, 0)}`, left, w, y(percent));
+  label(g, "2 minutes ago", left, h - 3);
+  label(g, "now", w, h - 3, "right");
   for (const point of past) {
     if (!point.late && !point.xruns) continue;
     g.fillStyle = point.late ? colours.bad : colours.warn;
-    g.fillRect(x(point.at) - 1, 6, 2, h - 10);
+    g.fillRect(x(point.at) - 1, 6, 2, h - 24);
   }
   g.lineWidth = 1.5;
   line(g, colours.accent, past.map(point => [x(point.at), y(point.load)]));
@@ -551,7 +619,8 @@ function addLoad(percent, late, xruns, now) {
   } else {
     past.push(point);
     while (past[0].at < now - 1000 * PAST_S) past.shift();
-    $("load-text").textContent = `${fixed(percent, 1)} % · ${plural(late, "late block")} · ${plural(xruns, "xrun")}`;
+    $("load-text").textContent =
+      `${fixed(percent, 1)} % of a block's time · ${plural(late, "late block")} · ${plural(xruns, "xrun")}`;
     redraw(load);
   }
 }
@@ -559,7 +628,7 @@ function addLoad(percent, late, xruns, now) {
 /* ---- sources and listener ---------------------------------------------------------------------------------------- */
 
 const DEGREES = Math.PI / 180, NOSE = 34, NEAR = 26;
-const scene = {sources: [], ypr: [0, 0, 0], at: [0, 0, 0], selected: 0, moved: new Map(), drag: null, radius: 2};
+const scene = {sources: [], ypr: [0, 0, 0], at: [0, 0, 0], selected: 0, changes: new Changes(), drag: null, radius: 2};
 const wrap = azimuth => azimuth - 360 * Math.ceil((azimuth - 180) / 360);
 const side = azimuth => Math.abs(azimuth) < 0.5 ? "ahead"
   : `${Math.abs(Math.round(azimuth))}° ${azimuth > 0 ? "left" : "right"}`;
@@ -569,19 +638,19 @@ function roundScale(metres) {
   return power * [1, 1.5, 2, 3, 5, 7, 10].find(n => n * power >= metres * 0.999);
 }
 
-function place(w, h) { /* metres to pixels: x ahead is up, y left is left */
+function circleScale(w, h) { /* metres to pixels: x ahead is up, y left is left */
   const scale = (Math.min(w, h) / 2 - 14) / scene.radius;
   const pixel = (x, y) => [w / 2 - y * scale, h / 2 - x * scale];
   return {scale, pixel, metres: (px, py) => [(h / 2 - py) / scale, (w / 2 - px) / scale]};
 }
 
-function flat([azimuth, elevation, distance]) {
+function topView([azimuth, elevation, distance]) {
   const r = distance * Math.cos(elevation * DEGREES);
   return [r * Math.cos(azimuth * DEGREES), r * Math.sin(azimuth * DEGREES)];
 }
 
 const circle = new Picture($("circle").firstElementChild, (g, w, h) => {
-  const {scale, pixel} = place(w, h), [cx, cy] = pixel(0, 0), dot = scene.sources.length > 32 ? 6 : 11;
+  const {scale, pixel} = circleScale(w, h), [cx, cy] = pixel(0, 0), dot = scene.sources.length > 32 ? 6 : 11;
   for (const part of [0.5, 1]) {
     g.strokeStyle = part === 1 ? colours.control : colours.line;
     g.beginPath();
@@ -591,23 +660,23 @@ const circle = new Picture($("circle").firstElementChild, (g, w, h) => {
   }
   line(g, colours.line, [[cx, cy - scene.radius * scale], [cx, cy + scene.radius * scale]]);
   line(g, colours.line, [[cx - scene.radius * scale, cy], [cx + scene.radius * scale, cy]]);
-  const [lx, ly] = pixel(scene.at[0], scene.at[1]), yaw = scene.ypr[0] * DEGREES;
+  const [lx, ly] = pixel(scene.at[0], scene.at[1]), [nx, ny] = nosePixel(pixel);
   g.fillStyle = colours.quiet;
   g.beginPath();
   g.arc(lx, ly, 8, 0, 7);
   g.fill();
   g.lineWidth = 2;
-  line(g, colours.text, [[lx, ly], [lx - NOSE * Math.sin(yaw), ly - NOSE * Math.cos(yaw)]]);
+  line(g, colours.text, [[lx, ly], [nx, ny]]);
   g.lineWidth = 1;
   g.fillStyle = colours.text;
   g.beginPath();
-  g.arc(lx - NOSE * Math.sin(yaw), ly - NOSE * Math.cos(yaw), 5, 0, 7);
+  g.arc(nx, ny, 5, 0, 7);
   g.fill();
   const order = scene.sources.map((_, i) => i).filter(i => i !== scene.selected);
   for (const i of [...order, scene.selected]) {
     const source = scene.sources[i];
     if (!source) continue;
-    const [x, y] = pixel(...flat(source)), isSelected = i === scene.selected, r = isSelected ? 12 : dot;
+    const [x, y] = pixel(...topView(source)), isSelected = i === scene.selected, r = isSelected ? 12 : dot;
     g.fillStyle = isSelected ? colours.accent : colours.panel;
     g.strokeStyle = source[4] ? colours.line : isSelected ? colours.text : colours.accent;
     g.lineWidth = 2;
@@ -624,7 +693,7 @@ const sourceRows = {};
 const aed = () => scene.sources[scene.selected];
 for (const [i, key, row] of [[0, "azimuth", {label: "Azimuth", unit: "°", min: -180, max: 180, step: 1, initial: 0}],
   [1, "elevation", {label: "Elevation", unit: "°", min: -90, max: 90, step: 1, initial: 0}],
-  [2, "distance", {label: "Distance", unit: "m", min: 0.1, max: 10, most: 1000, step: 0.1, initial: 1}]])
+  [2, "distance", {label: "Distance", unit: "m", min: 0.1, max: 10, typedMax: 1000, step: 0.1, initial: 1}]])
   sourceRows[key] = new Value($("source-list"), `source-${key}`, row, value => {
     const position = aed().slice(0, 3);
     position[i] = value;
@@ -633,7 +702,7 @@ for (const [i, key, row] of [[0, "azimuth", {label: "Azimuth", unit: "°", min: 
 const sourceGain = {...GAIN, label: "Gain of the source", initial: 0};
 sourceRows.gain = new Value($("source-list"), "source-gain", sourceGain, value => {
   aed()[3] = value;
-  scene.moved.set(scene.selected, Date.now());
+  scene.changes.add(scene.selected);
   sendSoon(`/source/${scene.selected + 1}/gain`, value);
 });
 const head = ["Yaw", "Pitch", "Roll"].map((name, i) => new Value($("head-list"), `head-${name.toLowerCase()}`,
@@ -645,20 +714,20 @@ const head = ["Yaw", "Pitch", "Roll"].map((name, i) => new Value($("head-list"),
 function move(i, position) {
   const rounded = position.map(value => round(value, 2));
   scene.sources[i].splice(0, 3, ...rounded);
-  scene.moved.set(i, Date.now());
+  scene.changes.add(i);
   sendSoon(`/source/${i + 1}/aed`, ...rounded);
   showSource();
 }
 
 function turn() {
-  scene.moved.set("head", Date.now());
+  scene.changes.add("head");
   sendSoon("/listener/ypr", ...scene.ypr.map(angle => round(angle, 1)));
   showSource();
 }
 
 function select(i) {
   scene.selected = clamp(i, 0, scene.sources.length - 1);
-  for (const row of Object.values(sourceRows)) row.busy = 0;
+  for (const row of Object.values(sourceRows)) row.changes.forget();
   showSource();
 }
 
@@ -675,62 +744,74 @@ function showSource() {
   redraw(circle);
 }
 
-/* What was moved here a moment ago stays where it is: a message of the server may be older. */
 function showScene(sources, ypr, at = [0, 0, 0]) {
-  const now = Date.now();
-  for (const [key, time] of scene.moved) if (now - time >= BUSY_MS) scene.moved.delete(key);
-  clearTimeout(scene.later);
-  if (scene.moved.size) scene.later = setTimeout(() => showScene(sources, ypr, at), BUSY_MS);
-  const isOwn = key => scene.moved.has(key);
-  scene.sources = sources.map((source, i) => isOwn(i) && scene.sources[i] ? scene.sources[i] : [...source]);
-  if (!isOwn("head")) scene.ypr = [...ypr];
+  const {changes} = scene;
+  changes.showLater(() => showScene(sources, ypr, at));
+  scene.sources = sources.map((source, i) => changes.has(i) && scene.sources[i] ? scene.sources[i] : [...source]);
+  if (!changes.has("head")) scene.ypr = [...ypr];
   scene.at = at;
   const numbers = sources.map((_, i) => i + 1);
   fill($("source"), numbers.map(String), numbers);
   if (scene.selected >= sources.length) scene.selected = 0;
-  const farthest = Math.max(0.5, Math.hypot(at[0], at[1]), ...scene.sources.map(s => Math.hypot(...flat(s))));
+  const farthest = Math.max(0.5, Math.hypot(at[0], at[1]), ...scene.sources.map(s => Math.hypot(...topView(s))));
   if (scene.drag === null) scene.radius = roundScale(1.15 * farthest);
   showSource();
 }
 
+/* Where an event is on the circle, in pixels, and the circle's scale. */
 function pointed(event) {
   const box = $("circle").getBoundingClientRect();
-  return [event.clientX - box.left, event.clientY - box.top];
+  return {at: [event.clientX - box.left, event.clientY - box.top], ...circleScale(box.width, box.height)};
+}
+
+function nosePixel(pixel) {
+  const [x, y] = pixel(scene.at[0], scene.at[1]), yaw = scene.ypr[0] * DEGREES;
+  return [x - NOSE * Math.sin(yaw), y - NOSE * Math.cos(yaw)];
+}
+
+/* What a press takes, or null. what: the index of a source or "head"; offset: from the press to its middle. */
+function grabbed(event) {
+  const {at: from, pixel} = pointed(event), things = scene.sources.map((source, what) =>
+    ({what, middle: pixel(...topView(source)), near: NEAR, bonus: what === scene.selected ? 2 : 0}));
+  things.push({what: "head", middle: nosePixel(pixel), near: 14, bonus: 0});
+  let best = null;
+  for (const {what, middle: [x, y], near, bonus} of things) {
+    const offset = [x - from[0], y - from[1]], far = Math.hypot(...offset) - bonus; /* of two equals the selected one */
+    if (far < Math.min(near, best?.far ?? near)) best = {what, from, offset, far};
+  }
+  return $("panel").disabled ? null : best;
 }
 
 $("circle").onpointerdown = event => {
-  const box = $("circle").getBoundingClientRect(), {pixel} = place(box.width, box.height), [px, py] = pointed(event);
-  const [lx, ly] = pixel(scene.at[0], scene.at[1]), yaw = scene.ypr[0] * DEGREES;
-  const far = ([x, y]) => Math.hypot(x - px, y - py);
-  let best = {far: NEAR, what: null};
-  scene.sources.forEach((source, i) => {
-    const distance = far(pixel(...flat(source))) - (i === scene.selected ? 2 : 0); /* of two equals the selected one */
-    if (distance < best.far) best = {far: distance, what: i};
-  });
-  const nose = far([lx - NOSE * Math.sin(yaw), ly - NOSE * Math.cos(yaw)]);
-  if (nose < Math.min(best.far, 14)) best = {far: nose, what: "head"};
-  if (best.what === null || $("all").disabled) return;
-  scene.drag = best.what;
-  if (best.what !== "head") select(best.what);
+  scene.drag = grabbed(event);
+  if (!scene.drag) return;
+  if (scene.drag.what !== "head") select(scene.drag.what);
   $("circle").setPointerCapture(event.pointerId);
   $("circle").focus({preventScroll: true});
   event.preventDefault();
 };
+/* A finger beside the sources scrolls the page. */
+$("circle").addEventListener("touchstart", event => {
+  if (grabbed(event.touches[0])) event.preventDefault();
+}, {passive: false});
 $("circle").onpointermove = event => {
-  if (scene.drag === null) return;
-  const box = $("circle").getBoundingClientRect(), [x, y] = place(box.width, box.height).metres(...pointed(event));
-  if (scene.drag === "head") {
+  const {drag} = scene, {at: [px, py], metres} = pointed(event);
+  if (!drag) return;
+  drag.isMoving ||= Math.hypot(px - drag.from[0], py - drag.from[1]) >= 4;
+  if (!drag.isMoving) return;
+  const [x, y] = metres(px + drag.offset[0], py + drag.offset[1]);
+  if (drag.what === "head") {
     scene.ypr[0] = round(Math.atan2(y - scene.at[1], x - scene.at[0]) / DEGREES, 1);
     return turn();
   }
-  const source = scene.sources[scene.drag], level = Math.cos(source[1] * DEGREES);
+  const source = scene.sources[drag.what], level = Math.cos(source[1] * DEGREES);
   const r = clamp(Math.hypot(x, y), 0.05, scene.radius);
-  move(scene.drag, [Math.atan2(y, x) / DEGREES, source[1], level > 0.1 ? r / level : source[2]]);
+  move(drag.what, [Math.atan2(y, x) / DEGREES, source[1], level > 0.1 ? r / level : source[2]]);
 };
 $("circle").onpointerup = $("circle").onpointercancel = () => { scene.drag = null; };
 $("circle").onkeydown = event => {
   const source = aed(), small = event.shiftKey, turnBy = small ? 1 : 5, factor = small ? 1.02 : 1.1;
-  if (!source || event.ctrlKey || event.altKey || event.metaKey || $("all").disabled) return;
+  if (!source || event.ctrlKey || event.altKey || event.metaKey || $("panel").disabled) return;
   const [azimuth, elevation, distance] = source;
   const acts = {
     ArrowLeft: () => move(scene.selected, [wrap(azimuth + turnBy), elevation, distance]),
@@ -747,7 +828,7 @@ $("circle").onkeydown = event => {
 $("source").onchange = () => select(Number($("source").value) - 1);
 $("mute").onclick = () => {
   aed()[4] = aed()[4] ? 0 : 1;
-  scene.moved.set(scene.selected, Date.now());
+  scene.changes.add(scene.selected);
   send(`/source/${scene.selected + 1}/mute`, aed()[4]);
   showSource();
 };
@@ -755,6 +836,8 @@ $("recentre").onclick = () => send("/recentre");
 
 /* ---- plot, upload, log, statistics ------------------------------------------------------------------------------- */
 
+const RESPONSES = {impulse: "Impulse response", "impulse-db": "Impulse response (dB)", step: "Step response"};
+const plotName = kind => RESPONSES[kind] ?? kind[0].toUpperCase() + kind.slice(1).replace("-", " ");
 const withToken = () => token ? {Authorization: `Bearer ${token}`} : {};
 
 async function plot() {
@@ -774,7 +857,6 @@ async function plot() {
     $("plot-text").textContent = `No plot: ${error.message}`;
   }
 }
-fill($("plot-kind"), ["usual plots", ...PANELS], ["", ...PANELS]);
 $("plot-draw").onclick = plot;
 $("plot-mask").onchange = $("plot-kind").onchange = () => { if (!$("plot-image").hidden) plot(); };
 
@@ -795,7 +877,7 @@ function upload(file) {
       const answer = storage(() => JSON.parse(request.responseText)) || {};
       if (request.status < 300 && answer.mask) return end(`${file.name} is in the list.`);
       end("");
-      complain(`${file.name}: ${answer.error || `status ${request.status}`}`);
+      showError(`${file.name}: ${answer.error || `status ${request.status}`}`);
     };
     request.onerror = () => end(`${file.name} was not sent: the connection ended.`);
     request.open("POST", `/upload?name=${encodeURIComponent(file.name)}`);
@@ -818,7 +900,7 @@ addEventListener("dragleave", event => { if (!event.relatedTarget) $("drop").cla
 addEventListener("drop", event => {
   event.preventDefault();
   $("drop").classList.remove("over");
-  if (!$("drop").hidden && !$("all").disabled) uploadAll([...event.dataTransfer.files]);
+  if (!$("drop").hidden && !$("panel").disabled) uploadAll([...event.dataTransfer.files]);
 });
 
 function log(level, text) {
@@ -828,13 +910,22 @@ function log(level, text) {
   if (isAtEnd) list.scrollTop = list.scrollHeight;
 }
 
+/* Keys of the statistics, with the words and the unit that are shown. */
+const STATISTICS = [["state", "State"], ["seconds", "Running", "s"], ["blocks", "Blocks"], ["frames", "Frames"],
+  ["period_us", "Time of a block", "µs"], ["p50", "Callback, median", "µs"], ["p99", "Callback, 99 % of blocks", "µs"],
+  ["p99.9", "Callback, 99.9 % of blocks", "µs"], ["max", "Callback, longest", "µs"], ["late", "Late blocks"],
+  ["lost", "Lost blocks"], ["overruns", "Overruns"], ["xruns", "Xruns"], ["last_xrun", "Last xrun", "s"],
+  ["swaps", "Changes of the mask"], ["ready", "Masks kept ready"], ["engines", "Engines started"],
+  ["clipped", "Output samples over 0 dBFS"], ["non_finite", "Input samples without a finite value"],
+  ["ducked", "Turned down against feedback", "times"], ["loudness_lufs", "Loudness of A and B", "LUFS"],
+  ["backend", "Backend"], ["device", "Device"], ["method", "Method"], ["rate", "Rate", "Hz"],
+  ["block", "Block", "frames"], ["mask", "Mask"]];
 function showStats(text) {
-  const shown = value => value === null ? "–" : Array.isArray(value) ? value.map(shown).join(", ")
-    : typeof value === "object" ? Object.entries(value).map(([key, each]) => `${key} ${shown(each)}`).join(", ")
-      : typeof value === "number" ? String(round(value, 3)) : String(value);
-  const rows = Object.entries(JSON.parse(text)).filter(([key]) => key !== "scene" && key !== "over");
-  $("stats-list").replaceChildren(...rows.flatMap(([key, value]) =>
-    [make("dt", {}, key.replace(/_/g, " ")), make("dd", {}, shown(value))]));
+  const all = JSON.parse(text), values = {...all, ...all.callback_us, ...all.ab};
+  const shown = value => Array.isArray(value) ? value.map(shown).join(" and ")
+    : typeof value === "number" ? fixed(round(value, 1), value % 1 ? 1 : 0) : String(value);
+  $("stats-list").replaceChildren(...STATISTICS.filter(([key]) => values[key] != null).flatMap(([key, name, unit]) =>
+    [make("dt", {}, name), make("dd", {}, unit ? `${shown(values[key])} ${unit}` : shown(values[key]))]));
 }
 $("stats").ontoggle = () => { if ($("stats").open) send("/stats"); };
 $("stats-again").onclick = () => send("/stats");
@@ -848,9 +939,13 @@ const handlers = {
   "/wet": value => gains["/wet"].show(value),
   "/dry": value => gains["/dry"].show(value),
   "/bypass": showBypass,
-  "/ab/state": (...values) => {
-    compared = values;
-    showCompared();
+  "/ab/state": (plays, ...db) => {
+    Object.assign(comparison, {plays, db});
+    showComparison();
+  },
+  "/ab/masks": (...masks) => {
+    comparison.masks = masks;
+    showPair();
   },
   "/meters": (ins, outs, percent, late, xruns) => {
     const now = Date.now();
@@ -866,22 +961,22 @@ const handlers = {
   "/scene": showScene,
   "/log": log,
   "/stats": showStats,
-  "/error": (path, why) => path === "/token" ? askToken() : complain(why)
+  "/error": (path, why) => {
+    if (path === "/token") return askToken();
+    if (path === "/ab") showPair(); /* the choice was refused */
+    showError(why);
+  }
 };
 
-const KEYS = {
-  b: () => $("bypass").click(), n: () => $("next").click(), p: () => $("prev").click(), r: () => $("reload").click(),
-  a: () => $("ab").click(), A: () => $("ab-end").click(), c: () => { if (!$("scene").hidden) $("recentre").click(); },
-  "+": () => stepGain("/gain", 1), "=": () => stepGain("/gain", 1), "-": () => stepGain("/gain", -1),
-  W: () => stepGain("/wet", 1), w: () => stepGain("/wet", -1),
-  D: () => stepGain("/dry", 1), d: () => stepGain("/dry", -1)
-};
 document.addEventListener("keydown", event => {
   const types = "input:not([type=range], [type=checkbox], [type=file]), select";
   if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches(types)) return;
-  if (!$("keys").checked || $("all").disabled || !KEYS[event.key]) return;
+  if (!$("keys").checked || $("panel").disabled || event.key.length > 1 || !KEYS.includes(event.key)) return;
   event.preventDefault();
-  KEYS[event.key]();
+  if (event.repeat && !REPEATED_KEYS.includes(event.key)) return;
+  sendWaiting(); /* a key steps from the value that is shown */
+  if (event.key === "a" && !$("ab").disabled) switchComparison(); /* with the pair that is chosen here */
+  else send("/key", event.key);
 });
 $("keys").checked = storage(() => localStorage.getItem("keys")) !== "off";
 $("keys").onchange = () => storage(() => localStorage.setItem("keys", $("keys").checked ? "on" : "off"));

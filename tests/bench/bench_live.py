@@ -9,8 +9,10 @@
   matrix the same with 32 x 32 responses of 1 s; only on request: a heavy load for a CPU, a light one for a GPU
   load   8 x 8 responses of 1 s, haloconv and jconvolver on the same server, by turns: JACK's load (what the callbacks
          take) and the processor time of the whole process with all its threads
-  pipewire  a stereo mask of 3 s in `haloconv pipewire` and in PipeWire's own convolver (module filter-chain), by turns, on
-         one daemon in cycles of PERIOD frames: the processor time of the whole process
+  pipewire  stereo masks of 1 s and 3 s in virtual sinks, by turns, on one desktop in cycles of 256 and 1024 frames:
+         `haloconv pipewire --sink`, PipeWire's own convolver (module filter-chain) and, where it is installed,
+         EasyEffects with its convolver alone. The processor time of the whole process and of the daemon; before, each
+         plays an impulse, and what comes out is compared with the mask. A turn takes LIVE_SECONDS / 6
 
 HALOCONV or BUILD chooses the program; BACKEND (cpu) and LIVE_OPTIONS ("--spin") are passed on to hold and matrix.
 HC_TEST_SEED (0) chooses the responses.
@@ -210,40 +212,23 @@ def load():
     server.stop()
 
 
-def nodes(env, name):
-    """Ports of the nodes whose name begins so, as pw-link has them: inputs, outputs."""
-    def lines(option):
-        done = subprocess.run(["pw-link", option], env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                              check=False)
-        return [line for line in done.stdout.splitlines() if line.startswith(name)]
-    return lines("-i"), lines("-o")
-
-
-def dsp_ports(env, node, direction):
-    """What a session manager would do: the stream of a filter-chain gets a port for each channel."""
-    audio = "mediaType: audio mediaSubtype: raw format: F32P rate: 48000 channels: 2 position: [ FL FR ]"
-    subprocess.run(["pw-cli", "set-param", node, "PortConfig", f"{{ direction: {direction} mode: dsp format: {{ {audio} }} }}"],
-                   env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-
-
 def run_nanoseconds(pid):
     """Processor time of all threads; zombies and threads that ended are left out."""
     return sum(int(file.read_text().split()[0]) for file in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
-def pipewire():
-    if not shutil.which("pipewire") or not (BUILD / "tests/pipewire_stage").exists():
-        print("pipewire: no daemon here, or none in the build; .ci/setup test installs it")
-        return
-    folder = pathlib.Path("runtime").resolve()
-    folder.mkdir()
-    env = {**os.environ, "XDG_RUNTIME_DIR": str(folder), "PIPEWIRE_RUNTIME_DIR": str(folder),
-           "XDG_CONFIG_HOME": str(folder), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
-    soundfile.write("h.wav", noise(1, 3 * 48000, 2, 1 / 200), 48000, subtype="FLOAT")
-    (np.random.default_rng(SEED).standard_normal((int(48000 * SECONDS), 2), np.float32) / 100).tofile("noise.f32")
-    convolvers = " ".join(f"{{ type = builtin label = convolver name = c{ch} config = {{ filename = \"{pathlib.Path('h.wav').resolve()}\""
-                          f" channel = {ch} }} }}" for ch in [0, 1])
-    pathlib.Path("chain.conf").write_text(f"""
+def pink(frames, channels):
+    """Noise with as much power in each octave, RMS 0.1."""
+    spectrum = np.fft.rfft(np.random.default_rng(SEED).standard_normal((frames, channels)), axis=0)
+    x = np.fft.irfft(spectrum / np.sqrt(np.maximum(np.arange(len(spectrum)), 1))[:, None], frames, axis=0)
+    return (x * 0.1 / x.std()).astype(np.float32)
+
+
+def write_chain(path, mask):
+    """A filter-chain as a virtual sink."""
+    convolvers = " ".join(f"{{ type = builtin label = convolver name = c{ch} config = {{ filename = \"{mask}\" channel = {ch} }} }}"
+                          for ch in [0, 1])
+    path.write_text(f"""
 context.spa-libs = {{ audio.convert.* = audioconvert/libspa-audioconvert support.* = support/libspa-support }}
 context.modules = [
     {{ name = libpipewire-module-rt args = {{ rtkit.enabled = false rtportal.enabled = false }} flags = [ ifexists nofail ] }}
@@ -252,40 +237,96 @@ context.modules = [
     {{ name = libpipewire-module-filter-chain args = {{ filter.graph = {{ nodes = [ {convolvers} ]
             inputs = [ "c0:In" "c1:In" ] outputs = [ "c0:Out" "c1:Out" ] }}
         audio.channels = 2 audio.position = [ FL FR ]
-        capture.props = {{ node.name = chain-in }} playback.props = {{ node.name = chain-out }} }} }}
+        capture.props = {{ node.name = chain media.class = Audio/Sink }}
+        playback.props = {{ node.name = output.chain node.passive = true }} }} }}
 ]""")
-    log = open("daemon.log", "w")
-    daemon = subprocess.Popen(["pipewire", "-c", str(ROOT / "tests/live/pipewire.conf")], env=env, stdin=subprocess.DEVNULL,
-                              stdout=log, stderr=log)
-    commands = {"haloconv": [HALOCONV, "pipewire", "h.wav", "--backend", "cpu", *OPTIONS],
-                "filter-chain": ["pipewire", "-c", str(pathlib.Path("chain.conf").resolve())]}
-    time.sleep(0.5)
-    subprocess.run(["pw-metadata", "-n", "settings", "0", "clock.force-quantum", str(PERIOD)], env=env, stdout=log, check=True)
-    results = {name: [] for name in commands}
-    for _ in range(3):
-        for name, command in commands.items():
-            process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def write_easyeffects(config, mask):
+    """EasyEffects' settings: its convolver alone, without a gain, to the default device."""
+    folder = config / "glib-2.0/settings"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "keyfile").write_text(f"""[com/github/wwmm/easyeffects/streamoutputs]
+plugins=['convolver#0']
+
+[com/github/wwmm/easyeffects/streamoutputs/convolver/0]
+kernel-path='{mask}'
+autogain=false
+
+[com/github/wwmm/easyeffects/streaminputs]
+use-default-input-device=false
+""")
+
+
+def pipewire():
+    if not shutil.which("wireplumber") or not (BUILD / "tests/pipewire_stage").exists():
+        print("pipewire: no desktop here, or no PipeWire in the build; .ci/setup test installs it")
+        return
+    sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/live")]
+    from desktop import Desktop, residual_db, stop, wait_for
+    mask, chain = pathlib.Path("h.wav").resolve(), pathlib.Path("chain.conf").resolve()
+    # name: its command, its sink, where its result comes out
+    ways = {"haloconv": ([HALOCONV, "pipewire", "--sink", "halo", mask, "--backend", "cpu", *OPTIONS], "halo", "output.halo"),
+            "filter-chain": (["pipewire", "-c", chain], "chain", "output.chain"),
+            "EasyEffects": (["easyeffects", "--gapplication-service"], "easyeffects_sink", "ee_soe_output_level")}
+    if not shutil.which("easyeffects") or not shutil.which("xvfb-run"):
+        print("pipewire: no easyeffects or no xvfb-run here, so without EasyEffects")
+        del ways["EasyEffects"]
+    desktop, seconds = Desktop(), SECONDS / 6
+    env = {**desktop.env, "GSETTINGS_BACKEND": "keyfile", "NO_AT_BRIDGE": "1"}
+    noise_in = pink(int(48000 * seconds), 2)
+
+    def play(x, sink, output):
+        x.tofile("in.f32")
+        subprocess.run([BUILD / "tests/pipewire_stage", "in.f32", "2", f"{sink}:playback_", f"{output}:capture_", "2",
+                        "out.f32", str(len(x)), "silence", "9600"], env=env, stdout=log, stderr=log, check=True)
+        return np.fromfile("out.f32", np.float32).reshape(-1, 2)
+
+    def turn(name, h):
+        command, sink, output = ways[name]
+        under = ["dbus-run-session", "--", "xvfb-run", "-a"] if name == "EasyEffects" else []
+        process = subprocess.Popen([*under, "sh", "-c", 'echo $$ > pid; exec "$@"', "sh", *command], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        try:
+            wait_for(name, lambda: {(f"{output}:output_{ear}", f"phones:playback_{ear}") for ear in ["FL", "FR"]} <= desktop.links())
             time.sleep(1)
-            prefixes = ("chain-in:", "chain-out:") if name == "filter-chain" else ("haloconv:", "haloconv:")
-            if name == "filter-chain":
-                dsp_ports(env, "chain-in", "Input"), dsp_ports(env, "chain-out", "Output")
-                time.sleep(0.5)
-            ends = ("in-", "out-") if name == "haloconv" else ("playback_", "capture_")
-            began, start = run_nanoseconds(process.pid), time.monotonic()
-            subprocess.run([str(BUILD / "tests/pipewire_stage"), "noise.f32", "2", prefixes[0] + ends[0],
-                            prefixes[1] + ends[1], "2", "out.f32", str(int(48000 * SECONDS))], env=env, stdout=log,
-                           stderr=log, check=True)
-            core = 1e-7 * (run_nanoseconds(process.pid) - began) / (time.monotonic() - start)
-            out = np.fromfile("out.f32", np.float32).reshape(-1, 2)
-            results[name].append((core, np.isnan(out[:, 0]).sum() // PERIOD, float(np.nanstd(out[-48000:]))))
-            finish(process)
-    print(f"pipewire: stereo, 3 s, cycles of {PERIOD} frames, 3 turns of {SECONDS:.0f} s")
-    for name, turns in results.items():
-        print(f"      {name:12s} {statistics.median(t[0] for t in turns):5.2f} % of a core (each turn "
-              f"{', '.join(f'{t[0]:.2f}' for t in turns)}), cycles missing {sum(t[1] for t in turns)}, RMS of the output "
-              f"{turns[0][2]:.4f}", flush=True)
-    daemon.terminate()
-    daemon.wait()
+            impulse = np.zeros((len(h) + 4800, 2), np.float32)
+            impulse[0] = 1
+            for _ in range(5):  # a busy machine misses cycles
+                response = play(impulse, sink, output)
+                error = 0 if np.isnan(response).any() else residual_db(response, np.pad(h, ((0, 4800), (0, 0))))
+                if error < -100:
+                    break
+            pids = [int(pathlib.Path("pid").read_text()), desktop.processes[0].pid]
+            began, start = [run_nanoseconds(pid) for pid in pids], time.monotonic()
+            y = play(noise_in, sink, output)
+            took = time.monotonic() - start
+            used = [1e-7 * (run_nanoseconds(pid) - was) / took for pid, was in zip(pids, began)]
+            return *used, np.isnan(y[:, 0]).sum(), error
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            stop(process)
+
+    with open("pipewire.log", "w") as log:
+        try:
+            desktop.start()
+            for taps, quantum in [(48000, 256), (48000, 1024), (144000, 256), (144000, 1024)]:
+                h = noise(1, taps, 2, 1 / 200)
+                soundfile.write(mask, h, 48000, subtype="FLOAT")
+                write_chain(chain, mask)
+                desktop.tool("pw-metadata", "-n", "settings", 0, "clock.force-quantum", quantum)
+                results = {name: [] for name in ways}
+                for _ in range(3):
+                    for name in ways:
+                        write_easyeffects(desktop.folder / "config", mask)
+                        results[name].append(turn(name, h))
+                print(f"pipewire: stereo, {taps // 48000} s, cycles of {quantum} frames, 3 turns of {seconds:.0f} s")
+                for name, turns in results.items():
+                    core, daemon = (statistics.median(t[i] for t in turns) for i in [0, 1])
+                    print(f"      {name:12s} {core:5.2f} % of a core (each turn {', '.join(f'{t[0]:.2f}' for t in turns)}), the daemon "
+                          f"{daemon:.2f}; cycles missing {sum(t[2] for t in turns) // quantum}, error of an impulse "
+                          f"{max(t[3] for t in turns):.0f} dB", flush=True)
+        finally:
+            desktop.close()
 
 
 print(f"HC_TEST_SEED={SEED}")

@@ -698,7 +698,7 @@ static void filters_by_index_match_a_float64_sum(const char *backend)
     static const int64_t sizes[][3] = {{40, 30, 4}, {1000, 600, 3}, {300, 3000, 50}, {9000, 40, 3}, {5000, 20000, 5}};
     need_tensors(backend);
     struct random r = random_seeded(203);
-    for (int i = 0; i < (FEW ? 3 : 5); i++)
+    for (int i = 0; i < (FEW ? 3 : SANITIZED ? 4 : 5); i++)
         for (int mode = HC_FULL; mode <= HC_CAUSAL; mode++)
             for (int sharing = 0; sharing < 4; sharing++) {
                 if (FEW && (i + mode + sharing) % 4 != 0) continue;

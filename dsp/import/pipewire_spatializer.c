@@ -25,15 +25,15 @@ static int ear_make(const void *data, int rate, double **taps, double *rest_db)
  * (0 to 360 degrees) and elevation is the smallest, of the farthest of such entries, get an energy of 2 together. */
 static double loudness_gain(const hc_bank_data *bank)
 {
-    double least = INFINITY, farthest = 0, energy = 0;
+    double min_sum = INFINITY, farthest = 0, energy = 0;
     int front = 0;
     for (int e = 0; e < bank->n_file_entries && bank->position; e++) {
         const float *p = bank->position[e];
         double azimuth = atan2((double)p[1], (double)p[0]) * 180 / M_PI, flat = hypot((double)p[0], (double)p[1]);
         double sum = rint(1e3 * (azimuth + (azimuth < 0) * 360 + atan2((double)p[2], flat) * 180 / M_PI));
         double distance = hypot(flat, (double)p[2]);
-        if (sum > least || (sum == least && distance <= farthest)) continue;
-        least = sum;
+        if (sum > min_sum || (sum == min_sum && distance <= farthest)) continue;
+        min_sum = sum;
         farthest = distance;
         front = e;
     }

@@ -146,7 +146,7 @@ static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state 
     bool was_streaming = old == PW_FILTER_STATE_STREAMING, is_streaming = state == PW_FILTER_STATE_STREAMING;
     if (is_streaming) atomic_store(&c->common.cycle.is_first, true);
     atomic_store(&c->is_streaming, is_streaming);
-    /* What played before a pause must not end in what plays after it. */
+    /* The end of a pause must not bring back what played before it. */
     if (was_streaming && !is_streaming) hc_live_forget(c->common.host->live);
     if (state == PW_FILTER_STATE_ERROR || (state == PW_FILTER_STATE_UNCONNECTED && old >= PW_FILTER_STATE_PAUSED))
         atomic_store(&c->common.host->is_down, true);

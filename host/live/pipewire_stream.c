@@ -39,7 +39,7 @@ static struct pw_buffer *newest(struct pw_stream *stream)
     return buffer;
 }
 
-/* Sets the buffers of the inputs. *n becomes the least number of frames in them. */
+/* Sets the buffers of the inputs. *n becomes the smallest number of frames in them. */
 static void find_inputs(const struct stream_client *c, const struct pw_buffer *in, int *n)
 {
     struct port_side *side = &c->common.host->in;
@@ -109,7 +109,7 @@ static void on_state(struct stream_client *c, struct pw_stream *stream, atomic_b
     bool was_streaming = atomic_exchange(is_streaming, state == PW_STREAM_STATE_STREAMING);
     if (state == PW_STREAM_STATE_STREAMING && !was_streaming) atomic_store(&c->common.cycle.is_first, true);
     if (state == PW_STREAM_STATE_PAUSED) pw_stream_flush(stream, false);
-    /* What played before a pause must not end in what plays after it. */
+    /* The end of a pause must not bring back what played before it. */
     if (was_streaming && state != PW_STREAM_STATE_STREAMING) hc_live_forget(c->common.host->live);
     /* The daemon has removed the node. */
     if (state == PW_STREAM_STATE_ERROR || state == PW_STREAM_STATE_UNCONNECTED)

@@ -400,7 +400,7 @@ template <class Use> static cudaError_t with_two_rows(bool real, bool has_16_bit
     return has_16_bits ? use(no(), yes()) : real ? use(yes(), no()) : use(no(), no());
 }
 
-/* Of a block of either kernel. */
+/* The larger of the two kernels' shared bytes of a block. */
 static constexpr size_t TWO_ROWS_MAX_BYTES =
     two_rows_size<LOG_OF_TWO_ROWS>::TWO_ROWS_BYTES > gradient_two_rows_size<LOG_OF_TWO_ROWS>::BYTES
         ? two_rows_size<LOG_OF_TWO_ROWS>::TWO_ROWS_BYTES

@@ -591,8 +591,8 @@ const spectrum = new Picture($("spectrum-plot"), (g, w, h) => {
 
 const PAST_S = 120, past = [];
 const load = new Picture($("load-plot"), (g, w, h) => {
-  const now = Date.now(), left = SCALE_W, most = Math.max(...past.map(p => p.load));
-  const top = [4, 10, 20, 50, 100].find(percent => percent >= most) ?? most;
+  const now = Date.now(), left = SCALE_W, maxLoad = Math.max(...past.map(p => p.load));
+  const top = [4, 10, 20, 50, 100].find(percent => percent >= maxLoad) ?? maxLoad;
   const x = at => w - 2 - (w - left - 2) * (now - at) / (1000 * PAST_S);
   const y = percent => 6 + (h - 24) * (1 - percent / top);
   for (const percent of [0, top / 2, top]) mark(g, `${round(percent, 0)}`, left, w, y(percent));
@@ -758,7 +758,7 @@ function showScene(sources, ypr, at = [0, 0, 0]) {
   showSource();
 }
 
-/* Where an event is on the circle, in pixels, and the circle's scale. */
+/* The position of an event on the circle, in pixels, and the circle's scale. */
 function pointed(event) {
   const box = $("circle").getBoundingClientRect();
   return {at: [event.clientX - box.left, event.clientY - box.top], ...circleScale(box.width, box.height)};
@@ -769,7 +769,7 @@ function nosePixel(pixel) {
   return [x - NOSE * Math.sin(yaw), y - NOSE * Math.cos(yaw)];
 }
 
-/* What a press takes, or null. what: the index of a source or "head"; offset: from the press to its middle. */
+/* The source or nose under a press, or null. what: a source's index or "head"; offset: from the press to its middle. */
 function grabbed(event) {
   const {at: from, pixel} = pointed(event), things = scene.sources.map((source, what) =>
     ({what, middle: pixel(...topView(source)), near: NEAR, bonus: what === scene.selected ? 2 : 0}));

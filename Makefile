@@ -159,8 +159,8 @@ HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
              $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_ALSA),alsa) \
              $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell $(PKG_CONFIG) $(1) $(2)))
-# The macros of PipeWire's headers do not compile without warnings.
-PIPEWIRE_FLAGS := $(if $(HAVE_PIPEWIRE),$(patsubst -I%,-isystem%,$(call pkg,--cflags,libpipewire-0.3)))
+# The macros of PipeWire's headers do not compile without warnings; clang counts a macro as a part of the file that uses it.
+PIPEWIRE_FLAGS := $(if $(HAVE_PIPEWIRE),$(patsubst -I%,-isystem%,$(call pkg,--cflags,libpipewire-0.3)) -Wno-gnu-statement-expression)
 CFLAGS ?=
 # Every distribution has -O2 in CFLAGS, which replaces the -O3 of OPT: files take 1.7 times as long with it, live blocks 1.2
 # times. SPEED stands behind CFLAGS where samples are computed. A level such as -O0 or -Og stays.

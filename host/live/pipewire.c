@@ -160,7 +160,8 @@ static void set_latency(struct port_host *h, const struct port_side *side, int i
     const struct port_side *others = side->is_input ? &h->out : &h->in;
     struct spa_latency_info range;
     uint8_t bytes[1024];
-    struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(bytes, sizeof bytes);
+    struct spa_pod_builder builder;
+    spa_pod_builder_init(&builder, bytes, sizeof bytes);
     spa_latency_info_combine_start(&range, side->is_input ? SPA_DIRECTION_INPUT : SPA_DIRECTION_OUTPUT);
     for (int k = 0; k < others->n; k++) {
         const struct pipewire_port *other = others->port[k];

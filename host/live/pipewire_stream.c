@@ -284,7 +284,8 @@ static int connect_stream(struct pw_stream *stream, enum pw_direction direction,
                           const struct pipewire_channels *channels)
 {
     uint8_t bytes[2048];
-    struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(bytes, sizeof bytes);
+    struct spa_pod_builder builder;
+    spa_pod_builder_init(&builder, bytes, sizeof bytes);
     struct spa_audio_info_raw format = {.format = SPA_AUDIO_FORMAT_F32P, .channels = (uint32_t)channels->n};
     memcpy(format.position, channels->position, sizeof *format.position * (size_t)channels->n);
     const struct spa_pod *parameter = spa_format_audio_raw_build(&builder, SPA_PARAM_EnumFormat, &format);

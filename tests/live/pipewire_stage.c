@@ -102,7 +102,8 @@ static void on_record(void *data, struct spa_io_position *position)
 static void report_latency(struct side *side, long frames)
 {
     uint8_t bytes[1024];
-    struct spa_pod_builder builder = SPA_POD_BUILDER_INIT(bytes, sizeof bytes);
+    struct spa_pod_builder builder;
+    spa_pod_builder_init(&builder, bytes, sizeof bytes);
     struct spa_latency_info latency =
         SPA_LATENCY_INFO(SPA_DIRECTION_OUTPUT, .min_rate = (uint32_t)frames, .max_rate = (uint32_t)frames);
     const struct spa_pod *parameter = spa_latency_build(&builder, SPA_PARAM_Latency, &latency);

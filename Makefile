@@ -159,14 +159,15 @@ HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
              $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_ALSA),alsa) \
              $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell $(PKG_CONFIG) $(1) $(2)))
+IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 # The macros of PipeWire's headers do not compile without warnings; clang counts a macro as a part of the file that uses it.
-PIPEWIRE_FLAGS := $(if $(HAVE_PIPEWIRE),$(patsubst -I%,-isystem%,$(call pkg,--cflags,libpipewire-0.3)) -Wno-gnu-statement-expression)
+PIPEWIRE_FLAGS := $(if $(HAVE_PIPEWIRE),$(patsubst -I%,-isystem%,$(call pkg,--cflags,libpipewire-0.3)) $(if $(IS_CLANG),-Wno-gnu-statement-expression))
 CFLAGS ?=
 # Every distribution has -O2 in CFLAGS, which replaces the -O3 of OPT: files take 1.7 times as long with it, live blocks 1.2
 # times. SPEED stands behind CFLAGS where samples are computed. A level such as -O0 or -Og stays.
 SPEED := $(if $(filter -O2,$(CFLAGS)),-O3)
 # gcc defines these macros itself.
-SAN_MACROS := $(if $(and $(SAN),$(findstring clang,$(shell $(CC) --version 2>/dev/null))),\
+SAN_MACROS := $(if $(and $(SAN),$(IS_CLANG)),\
                 $(if $(findstring address,$(SAN)),-D__SANITIZE_ADDRESS__=1) \
                 $(if $(findstring thread,$(SAN)),-D__SANITIZE_THREAD__=1))
 ALL_CFLAGS := -std=c11 -D_GNU_SOURCE $(OPT) $(WARN) -fPIC -fno-math-errno -pthread -MMD -MP -Idsp -I. $(FEATURES) \

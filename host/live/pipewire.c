@@ -81,8 +81,6 @@ const struct command_line pipewire_line = {
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACTIVE_S = 5 }; /* longest wait for the ports */
-
 struct pipewire_port { /* PipeWire's data of a port */
     const struct port_side *side;
     uint32_t id;                  /* in the daemon's list; SPA_ID_INVALID: it is not there yet */
@@ -94,9 +92,7 @@ struct filter_client {
     struct pipewire_client common;
     struct pw_filter *filter;
     struct spa_hook hook;
-    float *silence; /* [PIPEWIRE_MAX_QUANTUM]: of each input without a link; audio thread */
-    float
-        *discarded; /* [out.n][PIPEWIRE_MAX_QUANTUM]: of outputs without a link, whose peaks are shown; audio thread */
+    atomic_bool has_new_latency; /* of a port's links */
     atomic_bool is_streaming;
 };
 
@@ -131,8 +127,8 @@ static void on_process(void *data, struct spa_io_position *position)
     struct filter_client *c = data;
     struct port_host *h = c->common.host;
     int n = pipewire_client_begin_cycle(&c->common, &position->clock);
-    find_buffers(&h->in, c->silence, 0, n);
-    find_buffers(&h->out, c->discarded, PIPEWIRE_MAX_QUANTUM, n);
+    find_buffers(&h->in, c->common.silence, 0, n);
+    find_buffers(&h->out, c->common.discarded, PIPEWIRE_MAX_QUANTUM, n);
     hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
     if (h->midi_in.n > 0) copy_midi(&h->midi_ring, h->midi_in.port[0]);
 }
@@ -143,14 +139,10 @@ static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state 
 {
     (void)error;
     struct filter_client *c = data;
-    bool was_streaming = old == PW_FILTER_STATE_STREAMING, is_streaming = state == PW_FILTER_STATE_STREAMING;
-    if (is_streaming) atomic_store(&c->common.cycle.is_first, true);
-    atomic_store(&c->is_streaming, is_streaming);
-    /* The end of a pause must not bring back what played before it. */
-    if (was_streaming && !is_streaming) hc_live_forget(c->common.host->live);
-    if (state == PW_FILTER_STATE_ERROR || (state == PW_FILTER_STATE_UNCONNECTED && old >= PW_FILTER_STATE_PAUSED))
-        atomic_store(&c->common.host->is_down, true);
-    pw_thread_loop_signal(c->common.graph->loop, false);
+    bool is_gone =
+        state == PW_FILTER_STATE_ERROR || (state == PW_FILTER_STATE_UNCONNECTED && old >= PW_FILTER_STATE_PAUSED);
+    atomic_store(&c->is_streaming, state == PW_FILTER_STATE_STREAMING);
+    pipewire_client_changed(&c->common, old == PW_FILTER_STATE_STREAMING, state == PW_FILTER_STATE_STREAMING, is_gone);
 }
 
 /* Sets the latency of port i of a side: the range of all ports on the other side that have a route to or from this
@@ -189,7 +181,7 @@ static void on_parameter(void *data, void *port_data, uint32_t id, const struct 
         spa_latency_parse(parameter, &latency) < 0)
         return;
     port->peer = latency;
-    set_latencies(c->common.host, port->side->is_input ? &c->common.host->out : &c->common.host->in);
+    atomic_store(&c->has_new_latency, true);
 }
 
 /* ---- the client -------------------------------------------------------------------------------- */
@@ -205,9 +197,7 @@ static void leave(struct port_host *h)
         pw_filter_destroy(c->filter);
     }
     if (c->common.graph) pipewire_graph_unlock(c->common.graph);
-    pipewire_graph_close(c->common.graph);
-    free(c->silence);
-    free(c->discarded);
+    pipewire_client_end(&c->common);
     free(c);
 }
 
@@ -255,13 +245,10 @@ static const char *port_name(const struct port_host *h, const void *port)
 /* Has an earlier port this name? PipeWire would allow it, but a link would not know which one is meant. */
 static bool is_taken(const struct port_host *h, const struct port_side *side, int i)
 {
-    const struct port_side *earlier[] = {&h->in, &h->out};
-    for (int k = 0; k < 2; k++)
-        for (int n = 0; n < earlier[k]->n && earlier[k]->is_input == side->is_input; n++) {
-            if (earlier[k] == side && n == i) break;
-            if (strcmp(earlier[k]->name[n], side->name[i]) == 0) return true;
-        }
-    return false;
+    const struct port_side *audio = side->is_input ? &h->in : &h->out;
+    int n = side == audio ? i : audio->n; /* MIDI's port comes after them */
+    while (n > 0 && strcmp(audio->name[n - 1], side->name[i]) != 0) n--;
+    return n > 0;
 }
 
 static void *add_port(struct port_host *h, const struct port_side *side, int i, char *why, size_t cap)
@@ -302,26 +289,18 @@ static bool find_ids(struct port_host *h, const struct port_side *side)
     return true;
 }
 
-static bool await_ports(struct port_host *h)
+static bool has_ports(struct port_host *h)
 {
-    struct filter_client *c = h->client;
-    double end = stopwatch_now() + ACTIVE_S;
-    while (!(find_ids(h, &h->in) && find_ids(h, &h->out) && find_ids(h, &h->midi_in)))
-        if (stopwatch_now() > end || atomic_load(&h->is_down) || !pipewire_graph_sync(c->common.graph)) return false;
-    return true;
+    return find_ids(h, &h->in) && find_ids(h, &h->out) && find_ids(h, &h->midi_in);
 }
 
 static bool activate(struct port_host *h, char *why, size_t cap)
 {
     struct filter_client *c = h->client;
-    c->silence = calloc(PIPEWIRE_MAX_QUANTUM, sizeof *c->silence);
-    c->discarded = calloc((size_t)h->out.n * PIPEWIRE_MAX_QUANTUM, sizeof *c->discarded);
-    if (!c->silence || !c->discarded)
-        return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
+    if (!pipewire_client_begin(&c->common, why, cap)) return false;
     pipewire_graph_lock(c->common.graph);
-    pipewire_client_begin_thread(&c->common);
     bool good = pw_filter_connect(c->filter, PW_FILTER_FLAG_RT_PROCESS | PW_FILTER_FLAG_CUSTOM_LATENCY, NULL, 0) == 0 &&
-                await_ports(h);
+                pipewire_client_await(&c->common, has_ports);
     pipewire_graph_unlock(c->common.graph);
     return good || message_write(why, cap, "pipewire: the node cannot be made; see the daemon's messages");
 }
@@ -466,6 +445,7 @@ static void follow(struct port_host *h)
 static void tend(struct port_host *h)
 {
     struct filter_client *c = h->client;
+    if (atomic_exchange(&c->has_new_latency, false)) update_latencies(h);
     if (!pipewire_client_tend(h)) return;
     pipewire_graph_lock(c->common.graph);
     follow(h);
@@ -490,11 +470,13 @@ static bool choose(struct port_host *h, struct live_settings *s)
         message_usage("pipewire", "--%s belongs to --sink or --source; give one", s->channels ? "channels" : "default");
         return false;
     }
-    const char *refused = s->source && s->sink ? "--source"
-                          : s->name            ? "--name"
-                          : s->midi.on         ? "--midi"
-                          : s->connect         ? "--connect"
-                                               : NULL;
+    const char *refused = s->source && s->sink     ? "--source"
+                          : s->name                ? "--name"
+                          : s->midi.on             ? "--midi"
+                          : s->connect             ? "--connect"
+                          : s->sink && s->input    ? "--input"
+                          : s->source && s->output ? "--output"
+                                                   : NULL;
     if (refused) {
         message_usage("pipewire", "%s cannot be with %s; leave it out", refused, s->sink ? "--sink" : "--source");
         return false;

@@ -3,6 +3,10 @@
 #ifdef HC_WITH_PIPEWIRE
 #include "pipewire_client.h"
 
+#include "host/stopwatch.h"
+
+#include <stdlib.h>
+
 int pipewire_client_rate(const struct port_host *h)
 {
     struct pipewire_graph *g = ((struct pipewire_client *)h->client)->graph;
@@ -35,9 +39,42 @@ static int on_thread(struct spa_loop *loop, bool async, uint32_t number, const v
     return 0;
 }
 
-void pipewire_client_begin_thread(struct pipewire_client *c)
+bool pipewire_client_begin(struct pipewire_client *c, char *why, size_t cap)
 {
+    c->silence = calloc(PIPEWIRE_MAX_QUANTUM, sizeof *c->silence);
+    c->discarded = calloc((size_t)c->host->out.n * PIPEWIRE_MAX_QUANTUM, sizeof *c->discarded);
+    if (!c->silence || !c->discarded)
+        return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
+    atomic_store(&c->cycle.is_first, true);
+    pipewire_graph_lock(c->graph);
     pw_data_loop_invoke(pw_context_get_data_loop(c->graph->context), on_thread, 0, NULL, 0, false, c->host);
+    pipewire_graph_unlock(c->graph);
+    return true;
+}
+
+bool pipewire_client_await(struct pipewire_client *c, bool (*is_ready)(struct port_host *))
+{
+    double end = stopwatch_now() + PIPEWIRE_ANSWER_S;
+    while (!is_ready(c->host))
+        if (stopwatch_now() > end || atomic_load(&c->host->is_down) || !pipewire_graph_sync(c->graph)) return false;
+    return true;
+}
+
+void pipewire_client_end(struct pipewire_client *c)
+{
+    pipewire_graph_close(c->graph);
+    free(c->silence);
+    free(c->discarded);
+}
+
+void pipewire_client_changed(struct pipewire_client *c, bool did_play, bool plays, bool is_gone)
+{
+    /* The first cycle may come before this call, and the last one after it. */
+    if (did_play != plays) atomic_store(&c->cycle.is_first, true);
+    /* The end of a pause must not bring back what played before it. */
+    if (did_play && !plays) hc_live_forget(c->host->live);
+    if (is_gone) atomic_store(&c->host->is_down, true);
+    pw_thread_loop_signal(c->graph->loop, false);
 }
 
 int pipewire_client_begin_cycle(struct pipewire_client *c, const struct spa_io_clock *clock)
@@ -52,15 +89,17 @@ int pipewire_client_begin_cycle(struct pipewire_client *c, const struct spa_io_c
 bool pipewire_client_tend(struct port_host *h)
 {
     struct pipewire_client *c = h->client;
-    if (atomic_load(&c->is_cut) && !c->has_reported_cut)
+    if (atomic_load(&c->is_cut) && !c->has_reported_cut) {
+        c->has_reported_cut = true;
         message_note("cycles have more than %d frames, and the rest of each is lost; lower the daemon's quantum",
                      PIPEWIRE_MAX_QUANTUM);
-    c->has_reported_cut = atomic_load(&c->is_cut);
+    }
     bool has_changed = atomic_exchange(&c->graph->has_changed, false);
     if (has_changed) {
         pipewire_graph_lock(c->graph);
-        pipewire_graph_sync(c->graph);
+        has_changed = pipewire_graph_sync(c->graph);
         pipewire_graph_unlock(c->graph);
+        if (!has_changed) atomic_store(&c->graph->has_changed, true); /* later */
     }
     if (atomic_load(&c->graph->is_down)) atomic_store(&h->is_down, true);
     return has_changed;

@@ -1,4 +1,5 @@
-/* pipewire_client - what `haloconv pipewire` has in common as a node with ports and as a device of the desktop. */
+/* pipewire_client - state and calls that the node with ports (pipewire.c) and the desktop's sink or source
+ * (pipewire_stream.c) share. */
 #ifndef PIPEWIRE_CLIENT_H
 #define PIPEWIRE_CLIENT_H
 
@@ -12,6 +13,8 @@ struct pipewire_client {         /* the first member of port_host.client        
     struct port_host *host;
     struct pipewire_graph *graph;
     struct pipewire_cycle cycle;
+    float *silence;              /* [PIPEWIRE_MAX_QUANTUM]: of each input without a buffer                      */
+    float *discarded;            /* [out.n][PIPEWIRE_MAX_QUANTUM]: of outputs without a buffer, whose peaks are shown */
     atomic_bool is_cut;          /* a cycle had more frames than PIPEWIRE_MAX_QUANTUM                            */
     bool has_reported_cut;
 };
@@ -23,8 +26,17 @@ int pipewire_client_block(const struct port_host *host);
 /* Asks for the cycles of --block and the rate of --rate. */
 void pipewire_client_set_format(const struct port_host *host, struct pw_properties *properties);
 
-/* Call it once, before the first cycle, with the graph's lock. */
-void pipewire_client_begin_thread(struct pipewire_client *client);
+/* Makes what the first cycle needs. Call it once, before that, without the graph's lock. */
+bool pipewire_client_begin(struct pipewire_client *client, char *why, size_t cap);
+
+/* Waits until is_ready, with the graph's lock. false: it did not come. */
+bool pipewire_client_await(struct pipewire_client *client, bool (*is_ready)(struct port_host *));
+
+/* Frees what the client has but the filter or the streams. */
+void pipewire_client_end(struct pipewire_client *client);
+
+/* A filter or stream has begun or ended to play, or is gone. [loop thread] */
+void pipewire_client_changed(struct pipewire_client *client, bool did_play, bool plays, bool is_gone);
 
 /* Call it in each cycle before hc_live_process. Returns the number of frames to process. [rt] */
 int pipewire_client_begin_cycle(struct pipewire_client *client, const struct spa_io_clock *clock);

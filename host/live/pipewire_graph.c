@@ -1,6 +1,7 @@
 #include "host/message.h"
 
 #ifdef HC_WITH_PIPEWIRE
+#include "host/stopwatch.h"
 #include "pipewire_graph.h"
 
 #include <errno.h>
@@ -9,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ANSWER_S = 5 }; /* longest wait for an answer of the daemon */
 
 /* ---- objects ----------------------------------------------------------------------------------- */
 
@@ -101,10 +100,10 @@ static void add_object(struct pipewire_graph *g, uint32_t id, const struct spa_d
 
 static int on_setting(void *data, uint32_t subject, const char *key, const char *type, const char *value)
 {
-    (void)subject, (void)type;
+    (void)type;
     struct pipewire_graph *g = data;
     int number = value && atoi(value) > 0 ? atoi(value) : 0;
-    if (!key) return 0;
+    if (!key || subject != PW_ID_CORE) return 0;
     if (strcmp(key, "clock.rate") == 0) g->rate = number;
     if (strcmp(key, "clock.quantum") == 0) g->quantum = number;
     if (strcmp(key, "clock.force-rate") == 0) g->forced_rate = number;
@@ -112,11 +111,12 @@ static int on_setting(void *data, uint32_t subject, const char *key, const char 
     return 0;
 }
 
-/* The value is {"name": NODE}. */
+/* The value is {"name": NODE}. Other subjects are nodes, which have settings of their own in this metadata. */
 static int on_default(void *data, uint32_t subject, const char *key, const char *type, const char *value)
 {
-    (void)subject, (void)type;
+    (void)type;
     struct pipewire_graph *g = data;
+    if (subject != PW_ID_CORE) return 0;
     bool is_sink = !key || strcmp(key, "default.audio.sink") == 0;
     bool is_source = !key || strcmp(key, "default.audio.source") == 0; /* no key: all are removed */
     json_t *json = value ? json_loads(value, 0, NULL) : NULL;
@@ -140,6 +140,16 @@ static void bind_metadata(struct pipewire_graph *g, uint32_t id, const struct sp
     if (*proxy)
         pw_metadata_add_listener((struct pw_metadata *)*proxy, is_settings ? &g->settings_hook : &g->default_hook,
                                  is_settings ? &setting_events : &default_events, g);
+    atomic_store(&g->has_changed, true);
+}
+
+/* The default metadata belongs to the session manager and goes with it; the next session manager brings another one. */
+static void unbind_metadata(struct pw_proxy **proxy, struct spa_hook *hook, uint32_t id)
+{
+    if (!*proxy || pw_proxy_get_bound_id(*proxy) != id) return;
+    spa_hook_remove(hook);
+    pw_proxy_destroy(*proxy);
+    *proxy = NULL;
 }
 
 /* ---- the daemon's list ------------------------------------------------------------------------- */
@@ -159,6 +169,8 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
 static void on_global_remove(void *data, uint32_t id)
 {
     struct pipewire_graph *g = data;
+    unbind_metadata(&g->settings_metadata, &g->settings_hook, id);
+    unbind_metadata(&g->default_metadata, &g->default_hook, id);
     for (int i = 0; i < g->n_objects; i++) {
         if (g->objects[i].id != id) continue;
         free_object(&g->objects[i]);
@@ -173,7 +185,7 @@ static void on_done(void *data, uint32_t id, int number)
 {
     struct pipewire_graph *g = data;
     if (id != PW_ID_CORE) return;
-    g->done = number;
+    if (number == g->awaited) g->is_answered = true;
     pw_thread_loop_signal(g->loop, false);
 }
 
@@ -201,9 +213,13 @@ void pipewire_graph_unlock(struct pipewire_graph *g)
 
 bool pipewire_graph_sync(struct pipewire_graph *g)
 {
-    int number = pw_core_sync(g->core, PW_ID_CORE, 0);
-    while (g->done != number && !atomic_load(&g->is_down))
-        if (pw_thread_loop_timed_wait(g->loop, ANSWER_S) != 0) return false;
+    double end = stopwatch_now() + PIPEWIRE_ANSWER_S;
+    g->is_answered = false;
+    g->awaited = pw_core_sync(g->core, PW_ID_CORE, 0);
+    while (!g->is_answered && !atomic_load(&g->is_down)) {
+        pw_thread_loop_timed_wait(g->loop, 1);
+        if (!g->is_answered && stopwatch_now() > end) return false;
+    }
     return !atomic_load(&g->is_down);
 }
 

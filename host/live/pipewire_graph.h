@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { PIPEWIRE_ANSWER_S = 5 }; /* longest wait for the daemon */
+
 enum pipewire_kind { PIPEWIRE_NODE, PIPEWIRE_PORT, PIPEWIRE_LINK };
 
 struct pipewire_object {
@@ -36,7 +38,8 @@ struct pipewire_graph {
     struct spa_hook core_hook, registry_hook, settings_hook, default_hook;
     struct pipewire_object *objects;
     int n_objects, cap;
-    int done;                        /* number of the last sync that the daemon has answered                     */
+    int awaited;                     /* number of the last sync                                                  */
+    bool is_answered;                /* by the daemon                                                            */
     int rate, quantum;               /* Hz and frames, from the daemon's settings                                */
     int forced_rate, forced_quantum; /* 0: not forced                                                            */
     char sink[256], source[256];     /* names of the default nodes; "": not reported                             */

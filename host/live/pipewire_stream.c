@@ -15,8 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const double ANSWER_S = 5; /* longest wait for the nodes */
-
 struct stream_client {
     struct pipewire_client common;
     struct pw_stream *capture, *playback;
@@ -25,7 +23,6 @@ struct stream_client {
     char target[256];                           /* name of the device that was asked for; "": the default one */
     const struct spa_io_position *position;     /* of the graph's cycle; NULL: not known; audio thread */
     atomic_bool captures, plays;                /* the streams are streaming */
-    float *silence, *discarded;                 /* [PIPEWIRE_MAX_QUANTUM]: an input and an output without a buffer */
 };
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
@@ -45,8 +42,8 @@ static void find_inputs(const struct stream_client *c, const struct pw_buffer *i
     struct port_side *side = &c->common.host->in;
     for (int i = 0; i < side->n; i++) {
         const struct spa_data *data = in && i < (int)in->buffer->n_datas ? &in->buffer->datas[i] : NULL;
-        side->buffer[i] = c->silence;
-        if (!data || !data->data) continue;
+        side->buffer[i] = c->common.silence;
+        if (!data || !data->data || data->chunk->size == 0) continue;
         uint32_t offset = data->chunk->offset < data->maxsize ? data->chunk->offset : data->maxsize;
         uint32_t left = data->maxsize - offset, size = data->chunk->size < left ? data->chunk->size : left;
         side->buffer[i] = SPA_PTROFF(data->data, offset, float);
@@ -59,7 +56,7 @@ static void find_outputs(const struct stream_client *c, const struct pw_buffer *
 {
     struct port_side *side = &c->common.host->out;
     int n_datas = out ? (int)out->buffer->n_datas : 0;
-    for (int i = 0; i < side->n; i++) side->buffer[i] = c->discarded;
+    for (int i = 0; i < side->n; i++) side->buffer[i] = c->common.discarded + (size_t)i * PIPEWIRE_MAX_QUANTUM;
     for (int i = 0; i < side->n && i < n_datas; i++) {
         const struct spa_data *data = &out->buffer->datas[i];
         if (data->data) side->buffer[i] = data->data;
@@ -76,8 +73,7 @@ static void on_playback(void *data)
     struct stream_client *c = data;
     struct port_host *h = c->common.host;
     struct pw_buffer *in = newest(c->capture), *out = pw_stream_dequeue_buffer(c->playback);
-    int n = PIPEWIRE_MAX_QUANTUM;
-    if (c->position) n = pipewire_client_begin_cycle(&c->common, &c->position->clock);
+    int n = c->position ? pipewire_client_begin_cycle(&c->common, &c->position->clock) : 0;
     find_inputs(c, in, &n);
     find_outputs(c, out, &n);
     if (n > 0) hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
@@ -107,14 +103,9 @@ static void on_state(struct stream_client *c, struct pw_stream *stream, atomic_b
 {
     enum pw_stream_state state = pw_stream_get_state(stream, NULL);
     bool was_streaming = atomic_exchange(is_streaming, state == PW_STREAM_STATE_STREAMING);
-    if (state == PW_STREAM_STATE_STREAMING && !was_streaming) atomic_store(&c->common.cycle.is_first, true);
     if (state == PW_STREAM_STATE_PAUSED) pw_stream_flush(stream, false);
-    /* The end of a pause must not bring back what played before it. */
-    if (was_streaming && state != PW_STREAM_STATE_STREAMING) hc_live_forget(c->common.host->live);
-    /* The daemon has removed the node. */
-    if (state == PW_STREAM_STATE_ERROR || state == PW_STREAM_STATE_UNCONNECTED)
-        atomic_store(&c->common.host->is_down, true);
-    pw_thread_loop_signal(c->common.graph->loop, false);
+    bool is_gone = state == PW_STREAM_STATE_ERROR || state == PW_STREAM_STATE_UNCONNECTED; /* removed by the daemon */
+    pipewire_client_changed(&c->common, was_streaming, state == PW_STREAM_STATE_STREAMING, is_gone);
 }
 
 static void on_capture_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error)
@@ -161,18 +152,13 @@ static void leave(struct port_host *h)
 {
     struct stream_client *c = h->client;
     if (c->common.graph) pipewire_graph_lock(c->common.graph);
-    if (c->playback) {
-        spa_hook_remove(&c->playback_hook);
-        pw_stream_destroy(c->playback);
-    }
-    if (c->capture) {
-        spa_hook_remove(&c->capture_hook);
-        pw_stream_destroy(c->capture);
-    }
+    /* While one stream plays, the audio thread uses both: none is destroyed before both have stopped. */
+    if (c->capture) spa_hook_remove(&c->capture_hook), pw_stream_disconnect(c->capture);
+    if (c->playback) spa_hook_remove(&c->playback_hook), pw_stream_disconnect(c->playback);
+    if (c->capture) pw_stream_destroy(c->capture);
+    if (c->playback) pw_stream_destroy(c->playback);
     if (c->common.graph) pipewire_graph_unlock(c->common.graph);
-    pipewire_graph_close(c->common.graph);
-    free(c->silence);
-    free(c->discarded);
+    pipewire_client_end(&c->common);
     free(c);
 }
 
@@ -181,12 +167,7 @@ static bool join(struct port_host *h, char *why, size_t cap)
     struct stream_client *c = h->client = calloc(1, sizeof *c);
     if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
     c->common.host = h;
-    c->silence = calloc(PIPEWIRE_MAX_QUANTUM, sizeof *c->silence);
-    c->discarded = calloc(PIPEWIRE_MAX_QUANTUM, sizeof *c->discarded);
-    if (!c->silence || !c->discarded)
-        message_write(why, cap, "pipewire: no memory; free some memory");
-    else
-        c->common.graph = pipewire_graph_open(h->settings->server, why, cap);
+    c->common.graph = pipewire_graph_open(h->settings->server, why, cap);
     if (c->common.graph) return true;
     leave(h);
     h->client = NULL;
@@ -216,7 +197,8 @@ static const char *asked_target(const struct live_settings *s)
     return s->sink ? s->output : s->input;
 }
 
-/* Finds the name of the device that was asked for: session managers know no descriptions. false: it is the old one. */
+/* Finds the name of the device that was asked for: session managers know no descriptions. false: the name has not
+ * changed. */
 static bool find_target(struct stream_client *c)
 {
     const struct live_settings *s = c->common.host->settings;
@@ -247,7 +229,8 @@ static struct pw_properties *common_properties(const struct port_host *h, const 
 }
 
 /* Returns the properties of the stream that is the sink or source. */
-static struct pw_properties *device_properties(const struct port_host *h, const struct pipewire_channels *channels)
+static struct pw_properties *desktop_node_properties(const struct port_host *h,
+                                                     const struct pipewire_channels *channels)
 {
     const struct live_settings *s = h->settings;
     struct pw_properties *p = common_properties(h, channels);
@@ -261,7 +244,8 @@ static struct pw_properties *device_properties(const struct port_host *h, const 
 }
 
 /* Returns the properties of the stream to or from the device. It is passive: an idle sink keeps no device awake. */
-static struct pw_properties *link_properties(const struct port_host *h, const struct pipewire_channels *channels)
+static struct pw_properties *device_stream_properties(const struct port_host *h,
+                                                      const struct pipewire_channels *channels)
 {
     const struct live_settings *s = h->settings;
     struct stream_client *c = h->client;
@@ -309,32 +293,28 @@ static bool open_streams(struct port_host *h)
 #if PW_CHECK_VERSION(0, 3, 73)
     async = PW_STREAM_FLAG_ASYNC;
 #endif
-    c->capture =
-        pw_stream_new(c->common.graph->core, h->name, (is_sink ? device_properties : link_properties)(h, &c->in));
-    c->playback =
-        pw_stream_new(c->common.graph->core, h->name, (is_sink ? link_properties : device_properties)(h, &c->out));
+    c->capture = pw_stream_new(c->common.graph->core, h->name,
+                               (is_sink ? desktop_node_properties : device_stream_properties)(h, &c->in));
+    c->playback = pw_stream_new(c->common.graph->core, h->name,
+                                (is_sink ? device_stream_properties : desktop_node_properties)(h, &c->out));
     if (c->capture) pw_stream_add_listener(c->capture, &c->capture_hook, &capture_events, c);
     if (c->playback) pw_stream_add_listener(c->playback, &c->playback_hook, &playback_events, c);
     return c->capture && c->playback && connect_stream(c->capture, PW_DIRECTION_INPUT, async, &c->in) == 0 &&
            connect_stream(c->playback, PW_DIRECTION_OUTPUT, PW_STREAM_FLAG_TRIGGER, &c->out) == 0;
 }
 
-/* Waits until the daemon has made both nodes. */
-static bool await_nodes(struct stream_client *c)
+static bool has_nodes(struct port_host *h)
 {
-    double end = stopwatch_now() + ANSWER_S;
-    while (pw_stream_get_node_id(c->capture) == SPA_ID_INVALID || pw_stream_get_node_id(c->playback) == SPA_ID_INVALID)
-        if (stopwatch_now() > end || !pipewire_graph_sync(c->common.graph)) return false;
-    return true;
+    const struct stream_client *c = h->client;
+    return pw_stream_get_node_id(c->capture) != SPA_ID_INVALID && pw_stream_get_node_id(c->playback) != SPA_ID_INVALID;
 }
 
 static bool activate(struct port_host *h, char *why, size_t cap)
 {
     struct stream_client *c = h->client;
-    if (!choose_channels(h, why, cap)) return false;
+    if (!choose_channels(h, why, cap) || !pipewire_client_begin(&c->common, why, cap)) return false;
     pipewire_graph_lock(c->common.graph);
-    pipewire_client_begin_thread(&c->common);
-    bool good = open_streams(h) && await_nodes(c);
+    bool good = open_streams(h) && pipewire_client_await(&c->common, has_nodes);
     pipewire_graph_unlock(c->common.graph);
     return good || message_write(why, cap, "pipewire: the streams cannot be made; see the daemon's messages");
 }
@@ -347,7 +327,7 @@ static void tend(struct port_host *h)
     if (!pipewire_client_tend(h)) return;
     pipewire_graph_lock(g);
     uint32_t node = pw_stream_get_node_id(h->settings->sink ? c->playback : c->capture);
-    if (find_target(c) && g->default_metadata)
+    if (g->default_metadata && find_target(c))
         pw_metadata_set_property((struct pw_metadata *)g->default_metadata, node, PW_KEY_TARGET_OBJECT, NULL,
                                  c->target);
     pipewire_graph_unlock(g);

@@ -215,6 +215,10 @@ int pw_core_disconnect(struct pw_core *ended)
     return 0;
 }
 void pw_proxy_destroy(struct pw_proxy *proxy) {}
+uint32_t pw_proxy_get_bound_id(struct pw_proxy *proxy)
+{
+    return 0;
+}
 struct pw_data_loop *pw_context_get_data_loop(struct pw_context *context)
 {
     return NULL;

@@ -35,9 +35,10 @@ static bool pipewire_socket(const char *name, char *path, size_t cap)
 static bool answers(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     size_t n = strlen(path);
-    if (n < sizeof address.sun_path) memcpy(address.sun_path, path, n);
+    if (n >= sizeof address.sun_path) return false;
+    memcpy(address.sun_path, path, n);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool good = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
     close(fd);
     return good;
@@ -59,7 +60,7 @@ static bool has_pw_jack(void)
 /* Names the remedy when no server answers: libjack is JACK's or PipeWire's, and PipeWire runs or not. */
 static void explain_absence(const char *server, char *why, size_t cap)
 {
-    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    char path[4096];
     bool is_pipewire = strstr(jack_get_version_string(), "PipeWire") != NULL;
     bool has_session = pipewire_socket(is_pipewire ? server : "", path, sizeof path);
     bool does_answer = has_session && answers(path);
@@ -77,7 +78,7 @@ static void explain_absence(const char *server, char *why, size_t cap)
     else if (does_answer && !*server)
         message_write(why, cap,
                       "jack: no JACK server answers, but PipeWire does; %sstart the command with pw-jack before it, as "
-                      "in: pw-jack haloconv jack",
+                      "in: pw-jack haloconv jack; or use PipeWire itself: haloconv pipewire",
                       has_pw_jack() ? "" : "install pipewire-jack, and ");
     else
         message_write(why, cap, "jack: no server%s%s answers; start one, as with: jackd%s%s -d alsa",

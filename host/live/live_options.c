@@ -168,7 +168,8 @@ const struct option_row live_options[] = {
      "end]",
      option_text, LIVE_OPTION_TO(panel.folder)},
     {"midi", 0, NULL,
-     "Make a MIDI input, and apply its messages: port midi-in of jack, or a port of ALSA's sequencer with live. "
+     "Make a MIDI input, and apply its messages: port midi-in of jack and pipewire, or a port of ALSA's sequencer with "
+     "live. "
      "Program N selects mask N; controllers 20, 21 and 22 set wet, dry and gain; 80 bypasses; 81, 82 and 83 play the "
      "next and the previous mask, and load the mask again",
      option_flag, LIVE_OPTION_TO(midi.on)},

@@ -25,11 +25,12 @@ static const struct option_row pipewire_options[] = {
     {"remote", 0, "NAME", "Name or socket of the PipeWire daemon [the default one]", option_text,
      LIVE_OPTION_TO(server)},
     {"sink", 0, "NAME",
-     "Be a sink NAME of the desktop, into which programs play, and play the result to the default device, which may "
+     "Make a virtual sink NAME of the desktop, into which programs play, and play the result to the default device, "
+     "which may "
      "change, or to that of --output",
      option_text, LIVE_OPTION_TO(sink)},
-    {"source", 0, "NAME", "Be a microphone NAME of the desktop, from the default one or that of --input", option_text,
-     LIVE_OPTION_TO(source)},
+    {"source", 0, "NAME", "Make a virtual microphone NAME of the desktop, from the default one or that of --input",
+     option_text, LIVE_OPTION_TO(source)},
     {"channels", 0, "N|LIST",
      "Channels of the sink or source: their number, or their positions, as FL,FR,FC,LFE,RL,RR,SL,SR or AUX0,AUX1 [the "
      "configuration's port names, else as suits the mask]",

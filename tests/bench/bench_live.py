@@ -226,12 +226,14 @@ def pink(frames, channels):
 
 def write_chain(path, mask):
     """A filter-chain as a virtual sink."""
-    convolvers = " ".join(f"{{ type = builtin label = convolver name = c{ch} config = {{ filename = \"{mask}\" channel = {ch} }} }}"
+    convolvers = " ".join(f"{{ type = builtin label = convolver name = c{ch} config = "
+                          f"{{ filename = \"{mask}\" channel = {ch} }} }}"
                           for ch in [0, 1])
     path.write_text(f"""
 context.spa-libs = {{ audio.convert.* = audioconvert/libspa-audioconvert support.* = support/libspa-support }}
 context.modules = [
-    {{ name = libpipewire-module-rt args = {{ rtkit.enabled = false rtportal.enabled = false }} flags = [ ifexists nofail ] }}
+    {{ name = libpipewire-module-rt args = {{ rtkit.enabled = false rtportal.enabled = false }}
+      flags = [ ifexists nofail ] }}
     {{ name = libpipewire-module-protocol-native }} {{ name = libpipewire-module-client-node }}
     {{ name = libpipewire-module-adapter }}
     {{ name = libpipewire-module-filter-chain args = {{ filter.graph = {{ nodes = [ {convolvers} ]
@@ -266,7 +268,8 @@ def pipewire():
     from desktop import Desktop, residual_db, stop, wait_for
     mask, chain = pathlib.Path("h.wav").resolve(), pathlib.Path("chain.conf").resolve()
     # name: its command, its sink, where its result comes out
-    ways = {"haloconv": ([HALOCONV, "pipewire", "--sink", "halo", mask, "--backend", "cpu", *OPTIONS], "halo", "output.halo"),
+    ways = {"haloconv": ([HALOCONV, "pipewire", "--sink", "halo", mask, "--backend", "cpu", *OPTIONS], "halo",
+                         "output.halo"),
             "filter-chain": (["pipewire", "-c", chain], "chain", "output.chain"),
             "EasyEffects": (["easyeffects", "--gapplication-service"], "easyeffects_sink", "ee_soe_output_level")}
     if not shutil.which("easyeffects") or not shutil.which("xvfb-run"):
@@ -285,9 +288,11 @@ def pipewire():
     def turn(name, h):
         command, sink, output = ways[name]
         under = ["dbus-run-session", "--", "xvfb-run", "-a"] if name == "EasyEffects" else []
-        process = subprocess.Popen([*under, "sh", "-c", 'echo $$ > pid; exec "$@"', "sh", *command], env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen([*under, "sh", "-c", 'echo $$ > pid; exec "$@"', "sh", *command], env=env,
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         try:
-            wait_for(name, lambda: {(f"{output}:output_{ear}", f"phones:playback_{ear}") for ear in ["FL", "FR"]} <= desktop.links())
+            wait_for(name, lambda: {(f"{output}:output_{ear}", f"phones:playback_{ear}")
+                                    for ear in ["FL", "FR"]} <= desktop.links())
             time.sleep(1)
             impulse = np.zeros((len(h) + 4800, 2), np.float32)
             impulse[0] = 1
@@ -322,7 +327,8 @@ def pipewire():
                 print(f"pipewire: stereo, {taps // 48000} s, cycles of {quantum} frames, 3 turns of {seconds:.0f} s")
                 for name, turns in results.items():
                     core, daemon = (statistics.median(t[i] for t in turns) for i in [0, 1])
-                    print(f"      {name:12s} {core:5.2f} % of a core (each turn {', '.join(f'{t[0]:.2f}' for t in turns)}), the daemon "
+                    print(f"      {name:12s} {core:5.2f} % of a core "
+                          f"(each turn {', '.join(f'{t[0]:.2f}' for t in turns)}), the daemon "
                           f"{daemon:.2f}; cycles missing {sum(t[2] for t in turns) // quantum}, error of an impulse "
                           f"{max(t[3] for t in turns):.0f} dB", flush=True)
         finally:

@@ -225,6 +225,7 @@ def verify_units(prefix):
     for kind in ["user", "system"]:
         text = (prefix / f"lib/systemd/{kind}/haloconv@.service").read_text()
         assert "ExecStart=/usr/local/bin/haloconv run %i --reconnect\n" in text and "@user@" not in text, text
+        assert "graphical-session" not in text  # a desktop does not wait for a preset
         assert "@system@" not in text and ("DynamicUser=yes" in text) == (kind == "system"), text
         if not shutil.which("systemd-analyze"):
             continue

@@ -255,6 +255,7 @@ def test_without_a_server_the_message_names_the_remedy_for_this_system(desktop, 
     refused("jack", "h.wav", env=nobody, says="start one, as with: jackd -d alsa")
     library = desktop.tool("pw-jack", "printenv", "LD_LIBRARY_PATH").strip()
     for env, says in {"nobody": f"no PipeWire answers at {folder}/pipewire-0; start it, as with: systemctl --user",
+                      "long": f"no PipeWire answers at /{'x' * 150}/pipewire-0; start it",
                       "without": "XDG_RUNTIME_DIR is not set; start haloconv as the user"}.items():
-        env = {"nobody": nobody, "without": without}[env]
+        env = {"nobody": nobody, "long": {**nobody, "PIPEWIRE_RUNTIME_DIR": "/" + "x" * 150}, "without": without}[env]
         refused("jack", "h.wav", env={**env, "LD_LIBRARY_PATH": library}, says=says)

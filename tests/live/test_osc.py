@@ -62,7 +62,9 @@ def test_a_mask_is_answered_when_it_is_loaded_or_refused(controls):
         one.send("/mask", "one.txt"), other.send("/next")
     answers = [control.answer() for _ in range(10) for control in controls]
     assert all(a[0] == "/mask" or a == ["/error", a[1], REPLACED] for a in answers), answers
-    assert answers[-1] == ["/mask", "two.txt", 2], answers
+    # Which of two connections of a panel is read last is open; the last request is never replaced.
+    assert any(a[0] == "/mask" for a in answers[-2:]), answers
+    assert other.ask("/mask", 2) == ["/mask", "two.txt", 2]
 
 
 def test_two_masks_are_compared_at_equal_loudness(run):

@@ -510,29 +510,22 @@ static void show_spectrum(struct panel *p, double now)
     json_decref(json);
 }
 
-static double processor_s(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
-}
-
 static void *run_thread(void *data)
 {
     struct panel *p = data;
     pthread_setname_np(pthread_self(), "panel");
-    double since_s = stopwatch_now(), busy_s = processor_s(), end_s = INFINITY, now = since_s;
+    double since_s = stopwatch_now(), busy_s = stopwatch_thread(), end_s = INFINITY, now = since_s;
     while (now < end_s) {
         p->api->serve(p->server);
         now = stopwatch_now();
         show_spectrum(p, now);
         if (atomic_load(&p->end) && end_s == INFINITY) end_s = now + GOODBYE_S;
-        double used_s = processor_s() - busy_s;
+        double used_s = stopwatch_thread() - busy_s;
         if (now > since_s + WINDOW_S || used_s > MAX_BUSY_S) { /* what was used beyond the share lengthens the rest */
             double rest = since_s + WINDOW_S * fmin(9, fmax(1, used_s / MAX_BUSY_S)) - now;
             if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
             since_s = stopwatch_now();
-            busy_s = processor_s();
+            busy_s = stopwatch_thread();
         }
         pthread_mutex_lock(&p->lock);
         if (end_s < INFINITY) {

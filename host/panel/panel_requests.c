@@ -160,23 +160,16 @@ static bool draw(struct panel_requests *r, const struct panel_exchange *x, int r
     return good;
 }
 
-static double processor_s(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
-}
-
 /* Draws a plot or checks an upload, without the lock; then stores the answer. */
 static void work(struct panel_requests *r, struct panel_exchange *x, int n_in, int rate)
 {
     char why[MESSAGE_CAP] = "";
     struct plot *plot = NULL;
-    double since_s = processor_s();
+    double since_s = stopwatch_thread();
     bool good = x->is_upload ? panel_upload_check(&r->folder, &x->upload, n_in, rate, why, sizeof why)
                              : draw(r, x, rate, &plot, why, sizeof why);
     pthread_mutex_lock(&r->lock);
-    r->credit_s -= processor_s() - since_s;
+    r->credit_s -= stopwatch_thread() - since_s;
     if (!good) {
         fail(x, 422, why);
     } else if (x->is_upload) {

@@ -324,7 +324,7 @@ enum { HC_LIVE_MAX_SIGNAL = 16384 };
 /* Copies the newest n frames of the input, in[n_in][n], and of the output, out[n_out][n], for a display: n is 1 to
  * HC_LIVE_MAX_SIGNAL. hc_live_process copies its output for this purpose only during the second after each call, and
  * not before the first one; output that it has not copied is 0, or that of an earlier call. HC_EINVAL, HC_ENOMEM.
- * [setup], any thread: it waits for neither the audio nor hc_live_work */
+ * [setup], any thread: it does not wait for the audio, and for hc_live_work only for a moment */
 int hc_live_get_signals(hc_live *live, float *const *in, float *const *out, int n);
 
 /* ---- what plays ---- */

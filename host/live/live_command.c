@@ -2,6 +2,7 @@
 
 #include "host/mask_argument.h"
 #include "host/message.h"
+#include "preset.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,16 +37,9 @@ void command_target_open(struct command_target *t, struct session *session, cons
     keep(t);
 }
 
-static void free_list(struct option_names *list)
-{
-    for (int i = 0; i < list->n; i++) free(list->list[i]);
-    free(list->list);
-    *list = (struct option_names){0};
-}
-
 void command_target_close(struct command_target *t)
 {
-    free_list(&t->own);
+    preset_names_free(&t->own);
 }
 
 /* Compares texts, not indices: the list may have a mask twice. */
@@ -118,7 +112,7 @@ static bool set_list(struct command_target *t, const struct option_names *masks,
     for (; list.n < n; list.n++)
         if (!(list.list[list.n] = strdup(list.n < masks->n ? masks->list[list.n] : more))) break;
     if (list.n != n) {
-        free_list(&list);
+        preset_names_free(&list);
         return false;
     }
     t->own = list;
@@ -126,7 +120,7 @@ static bool set_list(struct command_target *t, const struct option_names *masks,
     t->list_version++;
     if (t->mask >= list.n) t->mask = 0;
     keep(t); /* forgets the texts of the old list */
-    free_list(&old);
+    preset_names_free(&old);
     return true;
 }
 

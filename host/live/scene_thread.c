@@ -21,21 +21,14 @@ struct scene_thread {
     double since_s, busy_s; /* at the start of the window: the time, and the processor time of this thread */
 };
 
-static double processor_s(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
-}
-
 /* If the processor time of the window is used up, sleeps until the window ends. */
 static void limit_share(struct scene_thread *t)
 {
-    if (processor_s() - t->busy_s < MAX_BUSY_S) return;
+    if (stopwatch_thread() - t->busy_s < MAX_BUSY_S) return;
     double rest = t->since_s + WINDOW_S - stopwatch_now();
     if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
     t->since_s = stopwatch_now();
-    t->busy_s = processor_s();
+    t->busy_s = stopwatch_thread();
 }
 
 static bool handle(void *data, const struct osc_message *message)
@@ -52,7 +45,7 @@ static void *run_thread(void *data)
 {
     struct scene_thread *t = data;
     t->since_s = stopwatch_now();
-    t->busy_s = processor_s();
+    t->busy_s = stopwatch_thread();
     while (!atomic_load(&t->end)) {
         osc_handle_first(t->osc, handle, t);
         limit_share(t);

@@ -23,6 +23,7 @@
 enum { MAX_WORKING = 8 /* requests that wait for the worker */, CACHED = 16 /* plots */, NICE = 10 };
 /* Processor time of the worker: its share of a core, and what may be used at once. */
 static const double WORKER_SHARE = 0.04, WORKER_BURST_S = 10;
+static const long END_NS = 300000000; /* how long the end waits for the worker */
 
 struct panel_exchange {
     struct panel_exchange *next; /* in the worker's queue */
@@ -159,23 +160,16 @@ static bool draw(struct panel_requests *r, const struct panel_exchange *x, int r
     return good;
 }
 
-static double processor_s(void)
-{
-    struct timespec used;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
-}
-
 /* Draws a plot or checks an upload, without the lock; then stores the answer. */
 static void work(struct panel_requests *r, struct panel_exchange *x, int n_in, int rate)
 {
     char why[MESSAGE_CAP] = "";
     struct plot *plot = NULL;
-    double since_s = processor_s();
+    double since_s = stopwatch_thread();
     bool good = x->is_upload ? panel_upload_check(&r->folder, &x->upload, n_in, rate, why, sizeof why)
                              : draw(r, x, rate, &plot, why, sizeof why);
     pthread_mutex_lock(&r->lock);
-    r->credit_s -= processor_s() - since_s;
+    r->credit_s -= stopwatch_thread() - since_s;
     if (!good) {
         fail(x, 422, why);
     } else if (x->is_upload) {
@@ -191,8 +185,8 @@ static void work(struct panel_requests *r, struct panel_exchange *x, int n_in, i
     } else {
         fail(x, 503, "no memory for the plot; free some memory");
     }
+    if (good && x->is_upload && !r->end) r->added(r->data, x->upload.path);
     pthread_mutex_unlock(&r->lock);
-    if (good && x->is_upload) r->added(r->data, x->upload.path);
 }
 
 static void free_exchange(struct panel_requests *r, struct panel_exchange *x)
@@ -453,6 +447,17 @@ struct panel_requests *panel_requests_open(const struct panel_address *address, 
     return NULL;
 }
 
+/* false: the worker still draws or reads a mask. It keeps what it uses, until the process ends. */
+static bool join_worker(struct panel_requests *r)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += END_NS;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    return pthread_timedjoin_np(r->worker, NULL, &end) == 0;
+}
+
 void panel_requests_close(struct panel_requests *r)
 {
     if (!r) return;
@@ -460,7 +465,10 @@ void panel_requests_close(struct panel_requests *r)
     r->end = true;
     pthread_cond_signal(&r->is_queued);
     pthread_mutex_unlock(&r->lock);
-    if (r->has_worker) pthread_join(r->worker, NULL);
+    if (r->has_worker && !join_worker(r)) {
+        panel_folder_empty(&r->folder);
+        return;
+    }
     for (struct panel_exchange *x = r->first, *next; x; x = next) { /* their connections have ended */
         next = x->next;
         free_exchange(r, x);

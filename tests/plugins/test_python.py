@@ -4,6 +4,7 @@ import ctypes
 import importlib
 import inspect
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import typing
 import numpy as np
 import pytest
 import scipy.signal
+import soundfile
 from conftest import BUILD, ROOT, SAN, assert_close, noise
 
 
@@ -45,6 +47,38 @@ def test_convolve_is_scipys(hc, backend, n, k):
     close(hc.convolve(x, h, mode="causal", backend=backend), want[:n])
     close(hc.convolve(x, h, mode="same", backend=backend), want[(k - 1) // 2:][:n])
     close(hc.convolve(x.astype(np.float64), list(map(float, h)), backend=backend), want)
+    close(hc.convolve(x, h, mode="same", backend=backend, method="fft"), want[(k - 1) // 2:][:n])  # by an engine
+
+
+def test_short_sounds_open_no_engine(hc, monkeypatch):
+    monkeypatch.setattr(hc._streams, "Stream", lambda *_args, **_options: pytest.fail("an engine was opened"))
+    hc.convolve(noise(16000), noise(4000))
+    hc.convolve(noise(16000, 2), noise(4000, 4))  # true stereo
+
+
+def copied(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+def test_what_a_worker_needs_can_be_pickled(hc, tmp_path):
+    (tmp_path / "ring.csv").write_text("file,azimuth,elevation\n" + "".join(f"{i}.wav,{45 * i},0\n" for i in range(8)))
+    for i in range(8):
+        soundfile.write(tmp_path / f"{i}.wav", noise(100, 2, seed=i), 48000, subtype="FLOAT")
+    way = np.arange(0, 360, 9.0)
+    ring = noise(800).reshape(8, 1, 100), 44100, [(45 * i, 0) for i in range(8)]
+    for bank in [hc.Bank(tmp_path / "ring.csv"), hc.Bank(*ring)]:
+        other = copied(bank)
+        assert (other.rate, other.notes, other.gain_db) == (bank.rate, bank.notes, bank.gain_db)
+        assert (other.responses == bank.responses).all() and (other.positions == bank.positions).all()
+        assert all((a == b).all() for angle in way for a, b in zip(other.mix(angle), bank.mix(angle)))
+    bank = hc.Bank(noise(800).reshape(8, 100))  # without positions or rate
+    assert (copied(bank).responses == bank.responses).all() and copied(bank).rate is None
+    error = copied(hc.Error(-2, "no memory for a mask"))
+    assert (error.code, str(error)) == (-2, "no memory for a mask")
+    with hc.Stream(1, max_taps=10, backend="cpu") as stream:
+        for value in (stream, stream.mask(np.ones(10))):
+            with pytest.raises(TypeError, match="cannot be pickled"):
+                pickle.dumps(value)
 
 
 def test_channel_rule(hc, backend):

@@ -245,6 +245,38 @@ def test_arrays_that_hold_no_sound_are_refused(hc):
             hc.convolve(x, h, backend="cpu")
 
 
+def test_a_project_convolves_by_haloconv_until_it_is_unpatched(hc, tmp_path, monkeypatch):
+    """A project and its adapter, made here."""
+    (tmp_path / "reverb.py").write_text("class Room:\n  def play(self): return 'own'\ndef convolve(): return 'own'\n")
+    folder = tmp_path / "adapters"
+    folder.mkdir()
+    (folder / "reverb.py").write_text("DISTRIBUTION, VERSIONS = 'py-reverb', ('1.9', '1.12')\ndef replacements():\n"
+                                      "  return {'reverb:convolve': lambda: 'ours', 'reverb:Room.play': lambda _: 'ours'}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(hc._patches._adapters, "__path__", [str(folder)])
+    version = "1.10.2"
+    monkeypatch.setattr(hc._patches.importlib.metadata, "version", lambda name: {"py-reverb": version}[name])
+    reverb = importlib.import_module("reverb")
+    said = lambda: {reverb.convolve(), reverb.Room().play()}
+    with hc.patch("reverb") as names:
+        assert said() == {"ours"} and names == ["reverb.convolve", "Room.play"]
+        with hc.patch("reverb"):  # again: changes nothing, nor does its end
+            pass
+        assert said() == {"ours"}
+    assert said() == {"own"}
+    hc.patch("reverb")
+    assert said() == {"ours"}
+    hc.unpatch("reverb")
+    hc.unpatch("reverb")
+    assert said() == {"own"}
+    for version in ("1.8.9", "1.12"):
+        with pytest.raises(RuntimeError, match=r"from 1\.9 on and below 1\.12"):
+            hc.patch("reverb")
+    with pytest.raises(ValueError, match="known are reverb"):
+        hc.patch("rverb")
+    assert said() == {"own"}
+
+
 @pytest.mark.parametrize("kind", ["f8", "f2", "i2", "u1", ">f4", "?"])
 def test_numbers_of_any_type(hc, kind):
     x, h = (np.arange(300) % 2).astype(kind), (np.arange(20) % 3 > 0).astype(kind)

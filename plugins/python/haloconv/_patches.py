@@ -27,8 +27,8 @@ def _adapter(project):
     adapter = importlib.import_module(f"{_adapters.__name__}.{project}")
     version, (first, end) = importlib.metadata.version(adapter.DISTRIBUTION), adapter.VERSIONS
     if not _numbers(first) <= _numbers(version) < _numbers(end):
-        raise RuntimeError(f"patch({project!r}): {adapter.DISTRIBUTION} {version} was not tested; install one from {first} "
-                           f"on and below {end}, or a newer haloconv")
+        raise RuntimeError(f"patch({project!r}): {adapter.DISTRIBUTION} {version} was not tested; install one from "
+                           f"{first} on and below {end}, or a newer haloconv")
     return adapter
 
 

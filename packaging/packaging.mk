@@ -80,8 +80,9 @@ install: all impulses
 	  -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in >$(TO_LIB)/pkgconfig/haloconv.pc
 	$(if $(MAN_PAGE),$(INSTALL) -m 644 $(MAN_PAGE) $(TO)/share/man/man1/)
 	$(if $(COMPLETION),$(INSTALL) -d $(TO_COMPLETIONS) && $(INSTALL) -m 644 $(COMPLETION) $(TO_COMPLETIONS)/haloconv)
-	$(if $(PYTHON_FOLDER),$(INSTALL) -d $(DESTDIR)$(PYTHON_FOLDER)/haloconv && \
-	  $(INSTALL) -m 644 plugins/python/haloconv/*.py plugins/python/haloconv/py.typed $(DESTDIR)$(PYTHON_FOLDER)/haloconv/)
+	$(if $(PYTHON_FOLDER),$(INSTALL) -d $(DESTDIR)$(PYTHON_FOLDER)/haloconv/_adapters && \
+	  $(INSTALL) -m 644 plugins/python/haloconv/*.py plugins/python/haloconv/py.typed $(DESTDIR)$(PYTHON_FOLDER)/haloconv/ && \
+	  $(INSTALL) -m 644 plugins/python/haloconv/_adapters/*.py $(DESTDIR)$(PYTHON_FOLDER)/haloconv/_adapters/)
 	$(INSTALL) -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
 	$(INSTALL) -d $(TO)/share/haloconv/impulses/head
 	$(INSTALL) -m 644 $(BUILD)/impulses/head/*.wav $(TO)/share/haloconv/impulses/head/

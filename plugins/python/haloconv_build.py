@@ -232,8 +232,8 @@ def pack(files, folder, copies=True):
     machines = {machine_of(path) for path in binaries.values()}
     binaries.update({f"haloconv/libs/{own_name(name)}": path for name, path in shared.items()})
     binaries = {name: renamed(path.read_bytes(), shared) for name, path in binaries.items()}
-    others = {f"haloconv/{path.name}": path for pattern in ("*.py", "py.typed")
-              for path in sorted((ROOT / "plugins/python/haloconv").glob(pattern))}
+    others = {str(path.relative_to(ROOT / "plugins/python")): path for pattern in ("*.py", "py.typed")
+              for path in sorted((ROOT / "plugins/python/haloconv").rglob(pattern))}
     for masks in filter(pathlib.Path.is_dir, files):
         others.update({f"haloconv/impulses/{path.relative_to(masks)}": path for path in sorted(masks.rglob("*.wav"))
                        if path.name != "drums.wav"})  # the sound of `make demo`

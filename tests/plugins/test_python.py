@@ -4,6 +4,7 @@ import ctypes
 import importlib
 import inspect
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import typing
 import numpy as np
 import pytest
 import scipy.signal
+import soundfile
 from conftest import BUILD, ROOT, SAN, assert_close, noise
 
 
@@ -45,6 +47,38 @@ def test_convolve_is_scipys(hc, backend, n, k):
     close(hc.convolve(x, h, mode="causal", backend=backend), want[:n])
     close(hc.convolve(x, h, mode="same", backend=backend), want[(k - 1) // 2:][:n])
     close(hc.convolve(x.astype(np.float64), list(map(float, h)), backend=backend), want)
+    close(hc.convolve(x, h, mode="same", backend=backend, method="fft"), want[(k - 1) // 2:][:n])  # by an engine
+
+
+def test_short_sounds_open_no_engine(hc, monkeypatch):
+    monkeypatch.setattr(hc._streams, "Stream", lambda *_args, **_options: pytest.fail("an engine was opened"))
+    hc.convolve(noise(16000), noise(4000))
+    hc.convolve(noise(16000, 2), noise(4000, 4))  # true stereo
+
+
+def copied(value):
+    return pickle.loads(pickle.dumps(value))
+
+
+def test_what_a_worker_needs_can_be_pickled(hc, tmp_path):
+    (tmp_path / "ring.csv").write_text("file,azimuth,elevation\n" + "".join(f"{i}.wav,{45 * i},0\n" for i in range(8)))
+    for i in range(8):
+        soundfile.write(tmp_path / f"{i}.wav", noise(100, 2, seed=i), 48000, subtype="FLOAT")
+    way = np.arange(0, 360, 9.0)
+    ring = noise(800).reshape(8, 1, 100), 44100, [(45 * i, 0) for i in range(8)]
+    for bank in [hc.Bank(tmp_path / "ring.csv"), hc.Bank(*ring)]:
+        other = copied(bank)
+        assert (other.rate, other.notes, other.gain_db) == (bank.rate, bank.notes, bank.gain_db)
+        assert (other.responses == bank.responses).all() and (other.positions == bank.positions).all()
+        assert all((a == b).all() for angle in way for a, b in zip(other.mix(angle), bank.mix(angle)))
+    bank = hc.Bank(noise(800).reshape(8, 100))  # without positions or rate
+    assert (copied(bank).responses == bank.responses).all() and copied(bank).rate is None
+    error = copied(hc.Error(-2, "no memory for a mask"))
+    assert (error.code, str(error)) == (-2, "no memory for a mask")
+    with hc.Stream(1, max_taps=10, backend="cpu") as stream:
+        for value in (stream, stream.mask(np.ones(10))):
+            with pytest.raises(TypeError, match="cannot be pickled"):
+                pickle.dumps(value)
 
 
 def test_channel_rule(hc, backend):
@@ -209,6 +243,38 @@ def test_arrays_that_hold_no_sound_are_refused(hc):
     for x, h in [(np.ones(5, complex), np.ones(3)), (np.ones(5), np.ones(3, complex))]:
         with pytest.raises(TypeError, match="complex"):
             hc.convolve(x, h, backend="cpu")
+
+
+def test_a_project_convolves_by_haloconv_until_it_is_unpatched(hc, tmp_path, monkeypatch):
+    """A project and its adapter, made here."""
+    (tmp_path / "reverb.py").write_text("class Room:\n  def play(self): return 'own'\ndef convolve(): return 'own'\n")
+    folder = tmp_path / "adapters"
+    folder.mkdir()
+    (folder / "reverb.py").write_text("DISTRIBUTION, VERSIONS = 'py-reverb', ('1.9', '1.12')\ndef replacements():\n"
+                                      "  return {'reverb:convolve': lambda: 'ours', 'reverb:Room.play': lambda _: 'ours'}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(hc._patches._adapters, "__path__", [str(folder)])
+    version = "1.10.2"
+    monkeypatch.setattr(hc._patches.importlib.metadata, "version", lambda name: {"py-reverb": version}[name])
+    reverb = importlib.import_module("reverb")
+    said = lambda: {reverb.convolve(), reverb.Room().play()}
+    with hc.patch("reverb") as names:
+        assert said() == {"ours"} and names == ["reverb.convolve", "Room.play"]
+        with hc.patch("reverb"):  # again: changes nothing, nor does its end
+            pass
+        assert said() == {"ours"}
+    assert said() == {"own"}
+    hc.patch("reverb")
+    assert said() == {"ours"}
+    hc.unpatch("reverb")
+    hc.unpatch("reverb")
+    assert said() == {"own"}
+    for version in ("1.8.9", "1.12"):
+        with pytest.raises(RuntimeError, match=r"from 1\.9 on and below 1\.12"):
+            hc.patch("reverb")
+    with pytest.raises(ValueError, match="known are reverb"):
+        hc.patch("rverb")
+    assert said() == {"own"}
 
 
 @pytest.mark.parametrize("kind", ["f8", "f2", "i2", "u1", ">f4", "?"])

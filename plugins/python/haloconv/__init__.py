@@ -32,14 +32,15 @@ from ._arrays import convolve_packed, convolve_tensors
 from ._banks import Bank, position
 from ._library import Error, devices, version
 from ._moving import convolve_moving
+from ._patches import patch, unpatch
 from ._streams import BLOCK_FILES, NO_FADE, WAIT_FOREVER, WAIT_NONE, Mask, Stream, convolve
 
 __all__ = ["convolve", "convolve_moving", "convolve_packed", "convolve_tensors", "Stream", "Mask", "Bank", "position",
-           "Error", "devices", "version", "BLOCK_FILES", "NO_FADE", "WAIT_FOREVER", "WAIT_NONE"]
+           "Error", "devices", "version", "patch", "unpatch", "BLOCK_FILES", "NO_FADE", "WAIT_FOREVER", "WAIT_NONE"]
 
 __version__ = version()
 for _public in (Bank, Error, Mask, Stream, convolve, convolve_moving, convolve_packed, convolve_tensors, devices,
-                position, version):
+                patch, position, unpatch, version):
     _public.__module__ = __name__  # in tracebacks and help(): haloconv.Error
 
 

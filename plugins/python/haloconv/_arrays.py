@@ -297,7 +297,7 @@ def _fold_index(names, x, index):
     return x, names.reshape(index, index.shape[:-1]), whole
 
 
-def _on_gpu(x, h, mode, lengths=None, index=None, offsets=None):
+def on_gpu(x, h, mode, lengths=None, index=None, offsets=None):
     """convolve_tensors of arrays on a GPU."""
     device = device_of(x)
     if device is None or device_of(h) != device:
@@ -392,7 +392,7 @@ def _numbers(name, values):
     return np.asarray(values, np.int64, order="C")
 
 
-def _on_cpu(x, h, mode, lengths, n_threads, index=None, offsets=None):
+def on_cpu(x, h, mode, lengths=None, n_threads=0, index=None, offsets=None):
     (x, x_rows, x_type), (h, h_rows, h_type) = _rows(x, "x"), _rows(h, "h")
     if lengths is not None:
         lengths = np.asarray(lengths)
@@ -465,8 +465,8 @@ def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_
     if _are_tensors(x, h):
         return _by_torch(x, h, mode, lengths, index, None)
     if device_of(x) is not None or device_of(h) is not None:
-        return _on_gpu(x, h, mode, lengths, index)
-    return _on_cpu(x, h, mode, lengths, n_threads, index)
+        return on_gpu(x, h, mode, lengths, index)
+    return on_cpu(x, h, mode, lengths, n_threads, index)
 
 
 @overload
@@ -519,14 +519,14 @@ def convolve_packed(x: Any, h: Any, offsets: Any, mode: str = "causal", lengths:
             lengths = None if lengths is None else lengths.reshape(*lengths.shape, 1)
     rows = x.reshape(1, -1) if x.ndim == 1 else x
     if is_gpu:
-        y = _on_gpu(rows, h, mode, lengths, index, offsets)
+        y = on_gpu(rows, h, mode, lengths, index, offsets)
     else:
-        y = _on_cpu(rows, h, mode, lengths, n_threads, index, offsets)
+        y = on_cpu(rows, h, mode, lengths, n_threads, index, offsets)
     return y[0] if x.ndim == 1 else y
 
 
-def convolve_columns(x, h, mode):
-    """haloconv.convolve of arrays on a GPU: [frames] or [frames, channels], with its channel rule."""
+def convolve_columns(x, h, mode, tensors):
+    """haloconv.convolve by tensors(x, h, mode), on_gpu or on_cpu: [frames] or [frames, channels], with its channel rule."""
     if x.ndim not in (1, 2) or 0 in x.shape:
         raise ValueError(f"the sound has shape {tuple(x.shape)}; give [frames] or [frames, channels]")
     if h.ndim not in (1, 2, 3) or 0 in h.shape:
@@ -544,7 +544,7 @@ def convolve_columns(x, h, mode):
                          "or the shape [frames, inputs, outputs]")
     if h.ndim == 3:  # every input to every output, then the sum over the inputs
         taps = h.reshape(h.shape[0], -1).T.reshape(h.shape[1], h.shape[2], -1)
-        y = _on_gpu(rows[:, None], taps, mode).sum(0)
+        y = tensors(rows[:, None], taps, mode).sum(0)
     else:
-        y = _on_gpu(rows, h.reshape(1, -1) if h.ndim == 1 else h.T, mode)
+        y = tensors(rows, h.reshape(1, -1) if h.ndim == 1 else h.T, mode)
     return y[0] if is_flat else y.T

@@ -45,6 +45,14 @@ def _gain_db(responses):
     return 10 * np.log10(max(best, 1e-30))
 
 
+def _of_pickle(responses, rate, positions, gain_db, notes):
+    bank = Bank(responses, rate, positions)
+    bank.notes = notes
+    if gain_db is not None:
+        bank.gain_db = gain_db
+    return bank
+
+
 class Bank:
     """Responses of moving sources: entries, each with a response to every output. It never changes.
 
@@ -57,7 +65,8 @@ class Bank:
     normalise  scale all responses together so that the largest gain is 0 dB
 
     Attributes: entries, outputs, taps (numbers), rate (None: unknown), positions (float32 [entries, 3] or None),
-    gain_db (largest gain for a sine), notes (changes to the file's data), responses (a copy).
+    gain_db (largest gain for a sine), notes (changes to the file's data), responses (a copy). A pickle holds all of them,
+    and needs no file.
 
     Raises ValueError if a shape does not match, TypeError if the array is complex, Error if the library refuses the
     file (its text names the cause).
@@ -135,6 +144,9 @@ class Bank:
                 _lib.hc_renderer_close(renderer)
         if hasattr(self, "_data"):
             _lib.hc_bank_data_free(ctypes.byref(self._data))
+
+    def __reduce__(self):
+        return _of_pickle, (self.responses, self.rate, self.positions, self.__dict__.get("gain_db"), self.notes)
 
     @functools.cached_property
     def gain_db(self) -> float:

@@ -16,6 +16,9 @@ class Error(RuntimeError):
         super().__init__(text or _lib.hc_strerror(code).decode())
         self.code = code
 
+    def __reduce__(self):
+        return type(self), (self.code, str(self))
+
 
 # ---- the structs and calls of haloconv.h and haloconv_scenes.h in dsp/; tests/plugins/test_python.py compares them ---
 class _Config(ctypes.Structure):

@@ -4,12 +4,13 @@ import contextlib
 import ctypes
 import threading
 import warnings
+from functools import partial
 from typing import Any, Dict, List, Optional, Sequence, TypeVar, Union, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import HostArray, convolve_columns, device_of
+from ._arrays import HostArray, convolve_columns, device_of, on_cpu, on_gpu
 from ._banks import Bank, _xyz
 from ._library import (Error, _Config, _Info, _Level, _MAX_MIX, _Route, _SteerLevel, _bytes, _check, _floats, _lib,
                        _pointer, _set)
@@ -18,6 +19,7 @@ BLOCK_FILES = -1   # Stream(block): for files; the engine chooses the block
 NO_FADE = -1       # Stream(fade_frames): no crossfade
 WAIT_FOREVER = -1  # Stream(wait_us): wait until the device is done
 WAIT_NONE = -2     # Stream(wait_us): a block that is not done yet is late
+_ENGINE_FRAMES = 1 << 24  # convolve() of more frames and taps (of all pairs) opens an engine: less memory, as fast
 
 
 # ---- responses ------------------------------------------------------------------------------------------------------
@@ -63,6 +65,9 @@ class Mask:
     def __del__(self):
         with contextlib.suppress(ValueError), self._stream._open() as engine:  # a closed stream has freed it
             _lib.hc_mask_free(engine, self._pointer)
+
+    def __reduce__(self):
+        raise TypeError("a Mask belongs to its Stream and cannot be pickled; send the responses")
 
 
 _Self = TypeVar("_Self", bound="Stream")
@@ -141,6 +146,9 @@ class Stream:
             except BaseException:
                 self.close()
                 raise
+
+    def __reduce__(self):
+        raise TypeError("a Stream has an engine and cannot be pickled; open one in each process")
 
     def __enter__(self: _Self) -> _Self:
         with self._open():
@@ -370,7 +378,8 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
           One channel in x: M outputs. Two channels and M = 4: true stereo, in the order L>L L>R R>L R>R.
           Or [frames, inputs, outputs]: a matrix of responses.
     mode  "full": N + K - 1 frames; "causal": the first N of them; "same": N of them from (K - 1) // 2 on, as in scipy
-    backend, method, n_threads, rate: as for Stream
+    backend, method, n_threads, rate: as for Stream. "auto" opens no engine for sounds and responses of less than 2^24
+          samples together: they are convolved as by convolve_tensors() on the CPU, where method and rate mean nothing
 
     Returns float32 [frames] if x and h have one dimension, else [frames, outputs]. NaN and infinite samples in x count
     as 0 and cause a RuntimeWarning with their number.
@@ -389,11 +398,16 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
     if device is not None or device_of(h) is not None:
         if backend not in ("auto", "cuda", f"cuda:{device}"):
             raise ValueError(f"backend {backend!r} cannot convolve arrays on a GPU; move them to the CPU")
-        return convolve_columns(x, h, mode)
+        return convolve_columns(x, h, mode, on_gpu)
     planar = _planar(x)
     n_in, n = planar.shape
     pairs, n_out = _routes(h, n_in)
     taps = len(pairs[0][2])
+    if backend in ("auto", "cpu") and method == "auto" and n > 0 and len(pairs) * (n + taps) < _ENGINE_FRAMES:
+        responses = _floats("h", h)
+        if np.isfinite(planar).all() and np.isfinite(responses).all():  # an engine counts them, or refuses them
+            sound = planar[0] if np.ndim(x) == 1 else planar.T
+            return convolve_columns(sound, responses, mode, partial(on_cpu, n_threads=n_threads))
     skip = (taps - 1) // 2 if mode == "same" else 0
     end = skip + n + (taps - 1 if mode == "full" else 0)
     with Stream(n_in, n_out, max_taps=taps, rate=rate, block=BLOCK_FILES, n_routes=len(pairs), fade_frames=NO_FADE,

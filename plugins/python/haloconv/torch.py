@@ -7,6 +7,7 @@
     y = fftconvolve(x, h, mode="full")   # the signature of torchaudio.functional.fftconvolve
     y = convolve_moving(x, bank, entries, step=256)  # bank [entries, taps]: a response for each step of a moving source
     augment = ApplyImpulseResponse(responses, p=0.5)
+    install()                            # torchaudio.functional.fftconvolve is haloconv's from now on
 
 Precision: computed in float32. The norm of the error is at most 1e-6 of the norm of the result, and so is that of both
 gradients, unless the terms of the sums nearly cancel: the error is relative to the norms of x and h. A result in half
@@ -35,15 +36,18 @@ import torch; this module does.
 """
 
 import functools
+from contextlib import AbstractContextManager
 from threading import get_ident
-from typing import Optional, Sequence, Union
+from typing import List, Optional, Sequence, Union
 
 import torch
 
+from ._library import devices
+from ._patches import patch, unpatch
 from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, GRADIENTS, Plans, check_mode,
                        check_shapes, fits, make_plan, split)
 
-__all__ = ["convolve", "convolve_packed", "fftconvolve", "convolve_moving", "ApplyImpulseResponse"]
+__all__ = ["convolve", "convolve_packed", "fftconvolve", "convolve_moving", "ApplyImpulseResponse", "install", "uninstall"]
 
 
 # ---- running an operation -------------------------------------------------------------------------------------------
@@ -696,6 +700,38 @@ def fftconvolve(x: torch.Tensor, y: torch.Tensor, mode: str = "full") -> torch.T
         _broadcast(x, y)
         x, y = y, x
     return _convolve(x, y, mode, None)
+
+
+# ---- other projects ------------------------------------------------------------------------------------------------
+@functools.lru_cache(None)
+def _has_cuda():
+    return any(name.startswith("cuda") for name, _ in devices())
+
+
+def _can_convolve(x, y):
+    """Whether convolve() takes two tensors that broadcast; an adapter gives all others to the project's own function.
+
+    torch.jit.trace records torch's own operators only. devices() is for GPU tensors only: it initialises CUDA.
+    """
+    return (not torch.jit.is_tracing() and isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor)
+            and x.dtype in _TYPES and y.dtype in _TYPES
+            and x.device == y.device and (x.device.type == "cpu" or (x.is_cuda and (_is_compiling() or _has_cuda())))
+            and x.dim() > 0 and y.dim() > 0 and x.numel() > 0 and y.numel() > 0)
+
+
+def install() -> "AbstractContextManager[List[str]]":
+    """Replace torchaudio.functional.fftconvolve, also of torchaudio.transforms: haloconv.patch("torchaudio").
+
+    Arguments, errors and gradients stay torchaudio's; its own function computes what haloconv cannot (float64, integers,
+    other devices, empty tensors, TorchScript). Call it before `from torchaudio.functional import fftconvolve`. It lasts
+    until uninstall(), or to the end of a block `with install():`. Raises what haloconv.patch() raises.
+    """
+    return patch("torchaudio")
+
+
+def uninstall() -> None:
+    """Give torchaudio its own function back."""
+    unpatch("torchaudio")
 
 
 # ---- modules that use this one --------------------------------------------------------------------------------------

@@ -1,0 +1,95 @@
+"""haloconv.patch() of lhotse, SpeechBrain and audiomentations: their results, random numbers and errors."""
+
+import random
+
+import numpy as np
+import pytest
+import soundfile
+from test_python import hc  # noqa: F401  (a fixture)
+
+
+def close(ours, theirs):
+    assert ours.shape == theirs.shape and ours.dtype == theirs.dtype
+    assert abs(ours - theirs).max() <= 1e-5 * abs(theirs).max()
+
+
+def rooms(folder, rate=16000, channels=1):
+    generator, paths = np.random.default_rng(1), []
+    for i, taps in enumerate((4000, 1601, 300)):
+        response = generator.standard_normal((taps, channels)) * 0.2 * np.exp(-np.arange(taps) / taps * 6)[:, None]
+        response[20 * i] = 1
+        paths.append(folder / f"room{i}.wav")
+        soundfile.write(paths[-1], response, rate, subtype="FLOAT")
+    return paths
+
+
+def test_lhotse_reverberates_as_before(hc, tmp_path):
+    lhotse = pytest.importorskip("lhotse")
+    noise = np.random.default_rng(2).standard_normal(16000) * 0.1
+    soundfile.write(tmp_path / "speech.wav", noise, 16000, subtype="FLOAT")
+    speech = lhotse.Recording.from_file(tmp_path / "speech.wav")
+    for channels in (1, 2):
+        for path in rooms(tmp_path, channels=channels):
+            room = lhotse.Recording.from_file(path)
+            cut = speech.to_cut().reverb_rir(room, rir_channels=list(range(channels)), affix_id=False)
+            theirs = cut.load_audio()
+            with hc.patch("lhotse") as names:
+                assert "lhotse.augmentation.rir.convolve1d" in names
+                close(cut.load_audio(), theirs)
+    again = cut.load_audio()
+    assert (again == theirs).all()
+    other = lhotse.augmentation.ReverbWithImpulseResponse(lhotse.Recording.from_file(rooms(tmp_path, 8000)[0]))
+    with hc.patch("lhotse"), pytest.warns(UserWarning, match="8000 Hz and the sound 16000 Hz"):
+        other(speech.load_audio(), 16000)
+    torch = pytest.importorskip("torch")
+    with hc.patch("lhotse"):
+        ours = lhotse.augmentation.utils.convolve1d
+        with pytest.raises(AssertionError, match="1-dimensional"):
+            ours(torch.ones(1, 2), torch.ones(2))
+        assert ours(torch.ones(3), torch.ones(7).double()).dtype == torch.float64  # by lhotse
+
+
+def test_speechbrain_reverberates_as_before(hc):
+    torch, processing = pytest.importorskip("torch"), pytest.importorskip("speechbrain.processing.signal_processing")
+    from speechbrain.augment import time_domain
+    torch.manual_seed(3)
+    theirs = processing.convolve1d
+    x = torch.randn(4, 8001, 2)
+    cases = [(x, torch.randn(1, 500, 1), 7), (x, torch.randn(4, 501, 2), 0), (x, torch.randn(1, 9000, 1), 20),
+             (x[:, :1], torch.randn(1, 3, 1), 0), (x.double(), torch.randn(1, 50, 1), 3)]
+    with hc.patch("speechbrain"):
+        assert time_domain.convolve1d is processing.convolve1d is not theirs
+        for waveform, kernel, index in cases:
+            for padding in (0, (30, 5)):
+                options = {"use_fft": True, "rotation_index": index, "padding": padding}
+                close(processing.convolve1d(waveform, kernel, **options), theirs(waveform, kernel, **options))
+        short = torch.randn(2, 9, 1)  # 2 outputs of 1 input, in the time domain
+        close(processing.convolve1d(x[..., :1], short.transpose(0, 2).transpose(0, 2)[:1], padding=(4, 4)),
+              theirs(x[..., :1], short[:1], padding=(4, 4)))
+        with pytest.raises(ValueError, match="3-dimensional"):
+            processing.convolve1d(x[0], short, use_fft=True)
+        for level in (None, "avg", "peak"):
+            wet = processing.reverberate(x, cases[0][1], level)
+            hc.unpatch("speechbrain")
+            close(wet, processing.reverberate(x, cases[0][1], level))
+            hc.patch("speechbrain")
+    hc.unpatch("speechbrain")
+    assert processing.convolve1d is theirs
+
+
+def test_audiomentations_applies_as_before(hc, tmp_path):
+    project = pytest.importorskip("audiomentations")
+    folder = rooms(tmp_path, channels=2)[0].parent
+    for shape, kept, dtype in (((8000,), True, "f4"), ((2, 1000), False, "f4"), ((8000,), True, "f8")):
+        x = np.random.default_rng(4).standard_normal(shape).astype(dtype)
+        transform = project.ApplyImpulseResponse(folder, p=1.0, leave_length_unchanged=kept)
+        results = []
+        for patched in (False, True):
+            random.seed(5)
+            if patched:
+                with hc.patch("audiomentations"):
+                    results.append([transform(x, 16000) for _ in range(4)])
+            else:
+                results.append([transform(x, 16000) for _ in range(4)])
+        for theirs, ours in zip(*results):
+            close(ours, theirs)

@@ -1,11 +1,11 @@
 """haloconv.patch() of torchaudio, torch-audiomentations and pyroomacoustics: the projects' results, errors, limits."""
 
+import importlib
 import io
 
 import numpy as np
 import pytest
-
-import haloconv
+from test_python import hc  # noqa: F401  (a fixture)
 
 
 def _is_near(ours, theirs):
@@ -14,12 +14,10 @@ def _is_near(ours, theirs):
 
 
 @pytest.fixture
-def torchaudio():
-    pytest.importorskip("torchaudio")
-    import haloconv.torch
-    import torchaudio
+def torchaudio(hc):
+    torchaudio = pytest.importorskip("torchaudio")
     theirs = torchaudio.functional.fftconvolve
-    with haloconv.torch.install():
+    with hc.torch.install():
         assert torchaudio.functional.functional.fftconvolve is torchaudio.functional.fftconvolve is not theirs
         yield torchaudio, theirs
     assert torchaudio.functional.functional.fftconvolve is torchaudio.functional.fftconvolve is theirs
@@ -44,7 +42,7 @@ def test_torchaudio_convolves_as_before(torchaudio, mode):
 
 def test_haloconv_computes_what_it_can(torchaudio, monkeypatch):
     torch, project = pytest.importorskip("torch"), torchaudio[0]
-    adapter = __import__("haloconv._adapters.torchaudio", fromlist=["ours"])
+    adapter = importlib.import_module("haloconv._adapters.torchaudio")
     calls, ours = [], adapter.ours
     monkeypatch.setattr(adapter, "ours", lambda *arguments: calls.append(1) or ours(*arguments))
     project.functional.fftconvolve(torch.ones(1, 5), torch.ones(1, 3))
@@ -78,10 +76,10 @@ def test_torchscript_has_torchaudios_function(torchaudio):
     assert torch.equal(traced(x, y), theirs(x, y))
 
 
-def test_torch_audiomentations_convolves_as_before():
+def test_torch_audiomentations_convolves_as_before(hc):
     torch, project = pytest.importorskip("torch"), pytest.importorskip("torch_audiomentations")
     theirs = project.convolve
-    with haloconv.patch("torch_audiomentations") as names:
+    with hc.patch("torch_audiomentations") as names:
         assert len(names) == 3 and project.augmentations.impulse_response.convolve is project.convolve is not theirs
         for a, b in ((torch.randn(2, 3, 900), torch.randn(2, 1, 1300)), (torch.randn(2, 3, 900), torch.randn(30)),
                      (torch.randn(40).double(), torch.randn(2, 9)), (torch.randn(8), torch.randn(5, 8))):
@@ -92,7 +90,7 @@ def test_torch_audiomentations_convolves_as_before():
     assert project.augmentations.impulse_response.convolve is project.convolve is theirs
 
 
-def test_pyroomacoustics_simulates_as_before():
+def test_pyroomacoustics_simulates_as_before(hc):
     project = pytest.importorskip("pyroomacoustics")
 
     def simulate():
@@ -104,7 +102,7 @@ def test_pyroomacoustics_simulates_as_before():
         return premix, room.mic_array.signals
 
     theirs, before = project.Room.simulate, simulate()
-    with haloconv.patch("pyroomacoustics"):
+    with hc.patch("pyroomacoustics"):
         assert project.ShoeBox.simulate is not theirs and project.ShoeBox.simulate.__doc__ == theirs.__doc__
         after = simulate()
         for ours, original in zip(after, before):

@@ -20,6 +20,10 @@ distance in metres. Positions: x ahead, y left, z up of the listener, in metres.
 Threads may share a Stream. mask(), add_bank() and steer() may run while process() runs; process() calls queue;
 close() waits for all of them. Threads may share a Bank. Calls release the interpreter's lock.
 
+Processors: n_threads=0, the default, is this process's share of them: torch.get_num_threads() in a worker of a torch
+DataLoader, which is 1 unless worker_init_fn sets another; else OMP_NUM_THREADS, if it is set; else all that the process
+may run on. In worker processes that neither torch nor OMP_NUM_THREADS limits, give n_threads=1.
+
 The module calls libhaloconv.so through ctypes. It searches for the library in $HALOCONV_LIBRARY, beside itself (in
 a wheel), in the folders above an installed module, in the build folder of the source tree, and in the system's library
 path.

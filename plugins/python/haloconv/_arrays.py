@@ -16,6 +16,7 @@ from typing import Any, Optional, Sequence, Union, overload
 import numpy as np
 import numpy.typing as npt
 
+from ._library import _threads
 from ._tensors import ALIGNMENT, BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, Plans, check_mode, make_plan, split
 
 _CUDA, _CUDA_MANAGED = 2, 13  # DLDeviceType
@@ -411,7 +412,7 @@ def on_cpu(x, h, mode, lengths=None, n_threads=0, index=None, offsets=None):
         x, h, lengths, whole = _fold(np, x, h, lengths)
         x_rows, h_rows = _strided(x), _strided(h)
         lengths = None if lengths is None else np.ascontiguousarray(lengths)
-    plan = _plan(mode, b"cpu", n_threads, x_rows, h_rows, (x_type, h_type), groups,
+    plan = _plan(mode, b"cpu", _threads(n_threads), x_rows, h_rows, (x_type, h_type), groups,
                  0 if offsets is None else len(offsets) - 1)
     if plan.is_empty:
         out = np.zeros(plan.shape, np.float32)
@@ -445,7 +446,8 @@ def convolve_tensors(x: Any, h: Any, mode: str = "full", lengths: Any = None, n_
     mode     "full": frames + taps - 1 frames; "causal": the first `frames` of them; "same": `frames` of them from
              (taps - 1) // 2 on; "valid": |frames - taps| + 1, those that all taps (or all of x) reach
     lengths  int64 [...] of shape h.shape[:-1], on the device of h: the taps of a filter from its length on count as 0
-    n_threads  CPU threads for NumPy arrays; 0: all processors. The output does not depend on it
+    n_threads  CPU threads for NumPy arrays; 0: this process's share of the processors, see help(haloconv). The output
+             does not depend on it
     index    int64 on the device of h: h is then a bank [filters, taps], and the result is that with h[index], but no
              filter is copied; lengths are [filters]. A number that is no filter, as -1, makes zeros
 

@@ -12,7 +12,8 @@ from typing import Optional, Tuple, Union
 import numpy as np
 import numpy.typing as npt
 
-from ._library import (_BankData, _BankOptions, _MAX_MIX, _RenderConfig, _bytes, _check, _floats, _lib, _pointer, _set)
+from ._library import (_BankData, _BankOptions, _MAX_MIX, _RenderConfig, _bytes, _check, _floats, _lib, _pointer, _set,
+                       _threads)
 
 
 def position(azimuth: npt.ArrayLike, elevation: npt.ArrayLike = 0.0,
@@ -217,6 +218,7 @@ class Bank:
     @contextlib.contextmanager
     def _renderer(self, backend, step, n_threads):
         """A hc_renderer that no other thread uses. The bank keeps the last arguments' renderers for later calls."""
+        n_threads = _threads(n_threads)
         key, renderer = (backend, step, n_threads), None
         with self._lock:
             if self._renderers[0] == key and self._renderers[1]:

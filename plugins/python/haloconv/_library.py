@@ -3,6 +3,7 @@
 import ctypes
 import os
 import pathlib
+import sys
 from typing import List, Tuple
 
 import numpy as np
@@ -151,6 +152,22 @@ def devices() -> List[Tuple[str, str]]:
     while _lib.hc_list_devices(len(found), text, len(text)) == 0:
         found.append(tuple(text.value.decode(errors="replace").split("\t", 1)))
     return found
+
+
+def _threads(n_threads):
+    """n_threads as the caller gave it; for 0 this process's share of the processors, 0 if nothing limits it.
+
+    Eight worker processes that each start a thread for every processor slow each other down. In a torch DataLoader's
+    worker the share is torch.get_num_threads(), which torch sets to 1 there. Elsewhere it is OMP_NUM_THREADS, which
+    torchrun, Ray and job scripts set for each process. With 0 the library uses the processors of the affinity mask.
+    """
+    if n_threads:
+        return n_threads
+    worker = sys.modules.get("torch.utils.data._utils.worker")  # without an import of torch
+    if worker is not None and worker.get_worker_info() is not None:
+        return sys.modules["torch"].get_num_threads()
+    share = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # a number for each level, as "4,2"
+    return min(int(share), os.cpu_count() or 1) if share.isascii() and share.isdigit() else 0
 
 
 def _bytes(what, text):

@@ -112,7 +112,7 @@ def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
     mix      True: a position plays the mix of the entries around it (Bank.mix), not the nearest one
     rate     Hz, for paths in seconds; None: the bank's
     backend  "auto", "cpu", "cuda", "cuda:1"
-    n_threads  CPU threads; 0: all processors. The output does not depend on it
+    n_threads  CPU threads; 0: this process's share, see help(haloconv). The output does not depend on it
 
     Returns float32 [frames] if x has one dimension and the bank one output, else [frames, outputs]. NaN and infinite
     samples in x count as 0 and cause a RuntimeWarning with their number. Threads may call this with the same bank.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ._arrays import HostArray, convolve_columns, device_of, on_cpu, on_gpu
 from ._banks import Bank, _xyz
 from ._library import (Error, _Config, _Info, _Level, _MAX_MIX, _Route, _SteerLevel, _bytes, _check, _floats, _lib,
-                       _pointer, _set)
+                       _pointer, _set, _threads)
 
 BLOCK_FILES = -1   # Stream(block): for files; the engine chooses the block
 NO_FADE = -1       # Stream(fade_frames): no crossfade
@@ -89,7 +89,7 @@ class Stream:
     n_frames     length of the whole sound, a hint for backend "auto"; 0: unknown
     backend      "auto", "cpu", "cuda", "cuda:1", "hybrid" (head on the CPU, tail levels on the GPU)
     method       "auto", "direct" (time domain), "fft" (partitions)
-    n_threads    CPU threads with BLOCK_FILES; 0: all processors. The output does not depend on it.
+    n_threads    CPU threads with BLOCK_FILES; 0: this process's share, see help(haloconv). The output does not depend on it.
     spin         1: the thread that serves a GPU keeps a core busy between blocks, and blocks return some us sooner
     sources      number of moving sources, which are the first inputs. They are silent until steer() moves them
     bank         a Bank for them, or None: add_bank() adds banks later
@@ -126,7 +126,7 @@ class Stream:
         config, why = _Config(), ctypes.create_string_buffer(512)
         _lib.hc_config_init(ctypes.byref(config))
         wanted = {**locals(), "n_sources": sources, "backend": _bytes("backend", backend),
-                  "method": _bytes("method", method)}
+                  "method": _bytes("method", method), "n_threads": _threads(n_threads)}
         for name, _ in _Config._fields_:
             if wanted.get(name):  # other fields keep the library's defaults
                 _set(config, name, wanted[name])

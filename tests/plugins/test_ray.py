@@ -1,10 +1,13 @@
 """haloconv.ray: a row's draw and sound are the same for any number of actors, also if one dies; `haloconv batch` on Ray."""
 
+import importlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -15,17 +18,16 @@ RATE = 16000
 sys.path.insert(0, str(ROOT / "plugins/python"))
 os.environ["HALOCONV_LIBRARY"] = str(BUILD / "libhaloconv.so")
 ENV = {"PYTHONPATH": f"{ROOT / 'plugins/python'}:{ROOT / 'tests'}", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
-ray = pytest.importorskip("ray")
-pytest.importorskip("ray.data")
 if SAN:
-    pytest.skip("Python is not built with the sanitizer", allow_module_level=True)
-haloconv = pytest.importorskip("haloconv")
+    pytest.skip("a sanitized library needs a sanitized Python", allow_module_level=True)
+import haloconv  # noqa: E402
 from haloconv.ray import Reverb  # noqa: E402
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cluster(tmp_path_factory):
-    """Two processors. The path of its socket must be short."""
+@pytest.fixture(scope="module")
+def cluster():
+    """The address of a cluster of one node with two processors."""
+    ray = pytest.importorskip("ray.data", reason="no ray; pip install 'ray[data]'") and importlib.import_module("ray")
     os.environ.update(ENV)
     address = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20,
                        logging_level="ERROR").address_info["gcs_address"]
@@ -51,6 +53,7 @@ def sounds(folder):
 
 def rows(folder, n_actors, reverb=Reverb, batch_size=2, **options):
     """The rows that n actors make of the sounds in in/, by path."""
+    import ray
     data = ray.data.read_audio(str(folder / "in"), include_paths=True, override_num_blocks=6)
     data = data.map_batches(reverb, fn_constructor_args=[str(folder / "rooms")], fn_constructor_kwargs=options,
                             concurrency=n_actors, batch_size=batch_size, num_cpus=0.5)
@@ -73,7 +76,7 @@ class DiesOnce(Reverb):
         os._exit(1)
 
 
-def test_rows_are_the_same_for_any_actors_also_if_one_dies(sounds):
+def test_rows_are_the_same_for_any_actors_also_if_one_dies(cluster, sounds):
     options = {"p": 0.8, "seed": 3, "keep_level": True}
     one = rows(sounds, 1, **options)
     two = rows(sounds, 2, DiesOnce, batch_size=3, marker=str(sounds / "died"), **options)
@@ -112,7 +115,7 @@ def test_a_row_is_convolved_with_its_response(sounds, align, tail):
         assert_close(out["amplitude"][i][:, None], want[:, None])
 
 
-def test_the_amplitudes_become_arrow_without_a_copy(sounds):
+def test_the_amplitudes_become_arrow_without_a_copy(cluster, sounds):
     from ray.data._internal.tensor_extensions.arrow import ArrowVariableShapedTensorArray
     out = Reverb(str(sounds / "rooms"), key="id")(
         {"amplitude": [noise(900 + i, 2, seed=i).T for i in range(8)], "sample_rate": [RATE] * 8, "id": list("abcdefgh")})
@@ -146,3 +149,67 @@ def test_a_batch_without_its_columns_is_refused():
     for wrong in ({"p": 2}, {"normalise": "rms"}, {"tail": "long"}, {"device": "tpu"}):
         with pytest.raises(ValueError, match="; give "):
             Reverb(np.ones((1, 4), np.float32), **wrong)
+
+
+# ---- python -m haloconv.ray -------------------------------------------------------------------------------------------
+def on_ray(address, *args):
+    """Start the program on the cluster."""
+    return subprocess.Popen([sys.executable, "-m", "haloconv.ray", *args, "--address", address, "--cpus", "1", "--json"],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def journal_lines(folder):
+    """Every entry of the journals of a folder: hash, bytes, figures, name."""
+    lines = [line for path in folder.glob("haloconv-batch*.journal") for line in path.read_text().splitlines()]
+    return [line for line in lines if not line.startswith("#")]
+
+
+def tree(path):
+    return {p.name: p.read_bytes() for p in sorted(path.rglob("*.wav"))}
+
+
+@pytest.fixture
+def long_list(sounds):
+    """A list of 100 rows that takes a processor about two seconds, with one bad row; what `haloconv batch` makes of it."""
+    write(sounds / "in/long.wav", noise(40 * RATE, 1, seed=50), RATE, "FLOAT")
+    rows = [f"in/long.wav,rooms/r*.wav,{i:03}.wav,{i}" for i in range(99)]
+    (sounds / "list.csv").write_text("\n".join(["input,mask,output,seed", *rows, "in/none.wav,rooms/r0.wav,bad.wav,1"]))
+    done = subprocess.run([HALOCONV, "batch", "list.csv", "-o", "plain", "--json", "-q", "--report", "plain.jsonl"],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return json.loads(done.stdout)
+
+
+def test_a_batch_on_ray_loses_no_file_if_a_worker_is_killed(cluster, sounds, long_list):
+    process = on_ray(cluster, "list.csv", "-o", "out", "--report", "out.jsonl", "--shares", "4", "--retries", "2")
+    end = time.monotonic() + 30
+    while not (killed := [path for path in (sounds / "out").glob("*.journal") if path.read_text().count(".wav") > 2]):
+        assert process.poll() is None and time.monotonic() < end, process.stderr.read()
+        time.sleep(0.002)
+    program = int(killed[0].read_text().split("process ")[1].split()[0])
+    worker = int(pathlib.Path(f"/proc/{program}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    assert b"ray::" in pathlib.Path(f"/proc/{worker}/cmdline").read_bytes()
+    os.kill(worker, signal.SIGKILL)
+    out, messages = process.communicate(timeout=60)
+    assert out.startswith("{"), (out, messages)
+    report = json.loads(out)
+    assert process.returncode == 1 and "no such file" in messages.lower(), messages  # of the bad row
+    assert tree(sounds / "out") == tree(sounds / "plain") and len(tree(sounds / "out")) == 99
+    assert sorted(journal_lines(sounds / "out")) == sorted(set(journal_lines(sounds / "out")))  # no row twice
+    assert (sounds / "out.jsonl").read_text() == (sounds / "plain.jsonl").read_text()
+    assert not list((sounds / "out").glob("*.report")) and report["shares"] == 4
+    for name in ("done", "resumed", "failed", "failures"):
+        assert report[name] == long_list[name]
+    assert killed[0].name.split(".")[1].split("of")[0] in [str(one["share"]) for one in report["retried"]]
+
+    (sounds / "out/007.wav").unlink()
+    out, messages = on_ray(cluster, "list.csv", "-o", "out", "--resume", "--retries", "0", "--shares", "1").communicate(timeout=60)
+    report = json.loads(out)
+    assert (report["done"], report["resumed"], report["failed"]) == (1, 98, 1), messages
+    assert tree(sounds / "out") == tree(sounds / "plain")
+
+
+def test_what_ray_cannot_share_out_is_refused(cluster, sounds):
+    for args, reason in [(["l.csv", "--shard", "1/2"], "--shard"), (["-"], "input"), (["l.csv", "--level", "loud"], "loud")]:
+        process = on_ray(cluster, *args, "-o", "out")
+        _, messages = process.communicate(timeout=60)
+        assert process.returncode == 2 and reason in messages, messages

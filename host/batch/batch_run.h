@@ -58,6 +58,7 @@ struct batch_settings { /* the options of the command */
     int format;                    /* SF_FORMAT_..., the bits that format_text gives */
     int workers, cache_mb;
     int shard, n_shards;           /* 0 ... n_shards - 1 */
+    bool by_slurm;                 /* each task of Slurm has its shard: they do not share it through MPI, too */
     struct moving_settings moving; /* moving.path is for the rows without a path */
     bool resume, fail_fast, json;
 };

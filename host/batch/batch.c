@@ -150,7 +150,7 @@ static const struct command_line batch_line = {
         "out the mask before "
         "its direct sound), early (milliseconds of the mask to keep after its direct sound), noise (a sound that is "
         "added) and snr (in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its files, "
-        "drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar file "
+        "drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar file (.tar, .tar.gz, .tgz) "
         "becomes a tar file with the same members in the same order, its sounds convolved. The man page has the "
         "details.\v"
         "Under mpirun the processes share the list. The outputs do not depend on the number of workers, shares or "

@@ -28,9 +28,15 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
     const struct tar_member *member = row->tar ? &row->tar->input->members[row->member] : NULL;
-    bool good = member
-                    ? sound_in_open_inside(&job->in, row->input, row->tar->path, member->from, member->bytes, why, cap)
-                    : sound_in_open(&job->in, row->input, NULL, why, cap);
+    const char *content = NULL;
+    if (member) {
+        pthread_mutex_lock(&row->tar->lock);
+        content = tar_source_content(row->tar, why, cap);
+        pthread_mutex_unlock(&row->tar->lock);
+        if (!content) return false;
+    }
+    bool good = member ? sound_in_open_inside(&job->in, row->input, content, member->from, member->bytes, why, cap)
+                       : sound_in_open(&job->in, row->input, NULL, why, cap);
     if (!good || (row->start_s == 0 && isinf(row->length_s))) return good;
     double first = round(row->start_s * job->in.rate), n = fmax(round(row->length_s * job->in.rate), 1);
     return sound_in_cut(&job->in, (int64_t)first, n < 1e18 ? (int64_t)n : INT64_MAX, why, cap);

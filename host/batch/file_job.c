@@ -1,6 +1,7 @@
 #include "file_job.h"
 
 #include "batch_report.h"
+#include "host/stopwatch.h"
 #include "moving_job.h"
 #include "tar_job.h"
 
@@ -61,9 +62,12 @@ static bool open_input(struct file_job *job, const char *backend, char *why, siz
     const struct manifest_row *row = job->row;
     if (!batch_output_path(batch, row, job->path, sizeof job->path))
         return message_write(why, cap, "%.60s...: the name is too long; give a shorter output or folder", row->output);
+    double start = stopwatch_now();
     if (!open_sound(job, why, cap)) return false;
+    start = batch_time(batch, COUNT_READ_US, start);
     job->n_in = job->in.n_channels;
     if (!(row->path ? moving_job_open(job, backend, why, cap) : open_mask(job, why, cap))) return false;
+    batch_time(batch, COUNT_MASKS_US, start);
     const int n_frames = job->mask ? job->mask->n_frames : job->n_taps;
     job->range = output_range_make(row->tail, n_frames);
     job->kept_stride = job->in.n_frames + n_frames;

@@ -95,6 +95,7 @@ class _Shares:
         self.own, self.n = own, n
         self.common = [*others, "-o", own.output, "--resume", "--json"] + ["--fail-fast"] * own.fail_fast
         self.sums: Dict[str, float] = collections.Counter()
+        self.times: Dict[str, float] = collections.Counter()
         self.last: Dict[int, Optional[Dict[str, Any]]] = {}  # the last report of each share
         self.problems: Dict[int, str] = {}
         self.retried: List[Dict[str, Any]] = []
@@ -116,6 +117,8 @@ class _Shares:
         if report:
             for name in _SUMS:
                 self.sums[name] += report[name]
+            for name, seconds in report["times"].items():
+                self.times[name] += seconds
             self.sums["sound_s"] += report["times_realtime"] * report["seconds"]
         self.problems.pop(share, None)
         if status == 0:
@@ -147,7 +150,7 @@ class _Shares:
                 "files_a_second": self.sums["done"] / seconds, "times_realtime": self.sums["sound_s"] / seconds,
                 **{name: int(self.sums[name]) for name in ("clipped_samples", "clipped_files")},
                 **{name: first.get(name) for name in ("backend", "device", "workers", "ranks")},
-                "shares": self.n, "retried": self.retried}
+                "times": self.times, "shares": self.n, "retried": self.retried}
 
     def write_report(self) -> None:
         """Join the reports of the shares in the order of the list."""

@@ -123,6 +123,27 @@ def test_the_amplitudes_become_arrow_without_a_copy(cluster, sounds):
     assert np.shares_memory(array.to_numpy(zero_copy_only=False)[3], out["amplitude"][3])
 
 
+@pytest.mark.parametrize("n_channels", [1, 2])
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_one_call_for_a_batch_is_as_good(sounds, device, n_channels):
+    """What a GPU computes, and the same calls on the CPU."""
+    torch = pytest.importorskip("torch", reason="no torch")
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("this torch has no CUDA device")
+    h = [noise(n, n_channels, seed=n, scale=0.1).T for n in (900, 901, 17)]
+    bank = np.stack([np.pad(one, [(0, 0), (0, 901 - one.shape[1])]) for one in h])
+    batch = {"amplitude": [noise(2000 + 7 * i, 2, seed=i).T.astype(np.float32) for i in range(12)],
+             "sample_rate": [RATE] * 12, "path": list("abcdefghijkl")}
+    for options in ({"tail": "full"}, {"align": False, "keep_level": True}):
+        want = Reverb(bank, p=0.8, device="cpu", **options)(batch)
+        together = Reverb(bank, p=0.8, device=device, **options)
+        together._by_torch = True
+        got = together(batch)
+        assert (got["response"] == want["response"]).all() and len(set(got["response"])) == 4
+        for a, b in zip(got["amplitude"], want["amplitude"]):
+            assert_close(a.T, b.T)
+
+
 def test_levels_channels_and_rates(sounds):
     x = noise(5000, 2, seed=1).T
     batch = {"amplitude": [x], "sample_rate": [RATE], "path": ["a"]}

@@ -99,7 +99,8 @@ class Reverb:
         self.device = device or ("cuda" if _has_gpu() else "cpu")
         self._n_threads = _processors()
         self._sets: Dict[int, List[_Response]] = {}  # by rate; 0: any rate
-        self._on_gpu: Dict[int, Any] = {}
+        self._on_device: Dict[int, Any] = {}  # the same as tensors
+        self._by_torch = self.device == "cuda"
 
     def _responses(self, rate: int) -> Tuple[int, List[_Response]]:
         """The responses for sounds of a rate, and the key of their set."""
@@ -129,25 +130,25 @@ class Reverb:
             return -1
         return int.from_bytes(digest[8:], "little") * n >> 64
 
-    def _convolve_on_gpu(self, rate, responses, sounds, numbers):
+    def _convolve_together(self, rate, responses, sounds, numbers):
         """Convolve sounds [channels, frames] of one rate and channel count in one call: a list of results."""
         import torch
 
         from .torch import convolve_packed
-        if rate not in self._on_gpu:
+        if rate not in self._on_device:
             longest = max(h.shape[1] for h, _ in responses)
             rows = [np.pad(h, [(0, 0), (0, longest - h.shape[1])]) for h, _ in responses]
             taps = np.repeat([h.shape[1] for h, _ in responses], rows[0].shape[0])
-            self._on_gpu[rate] = torch.from_numpy(np.concatenate(rows)).cuda(), torch.from_numpy(taps).cuda()
-        bank, taps = self._on_gpu[rate]
+            self._on_device[rate] = [torch.from_numpy(a).to(self.device) for a in (np.concatenate(rows), taps)]
+        bank, taps = self._on_device[rate]
         offsets = np.cumsum([0] + [x.shape[1] for x in sounds])
-        packed = torch.empty(sounds[0].shape[0], int(offsets[-1]), pin_memory=True)
+        packed = torch.empty(sounds[0].shape[0], int(offsets[-1]), pin_memory=self.device == "cuda")
         np.concatenate(sounds, 1, out=packed.numpy())
         n = bank.shape[0] // len(responses)
         index = torch.as_tensor(numbers).unsqueeze(1) * n + torch.arange(n)
-        index = index.expand(-1, packed.shape[0]).contiguous().cuda()
-        y = convolve_packed(packed.cuda(non_blocking=True), bank, torch.from_numpy(offsets).cuda(), "causal",
-                            lengths=taps, index=index).cpu().numpy()
+        index = index.expand(-1, packed.shape[0]).contiguous().to(self.device)
+        y = convolve_packed(packed.to(self.device, non_blocking=True), bank, torch.from_numpy(offsets).to(self.device),
+                            "causal", lengths=taps, index=index).cpu().numpy()
         return [y[:, a:b] for a, b in zip(offsets, offsets[1:])]
 
     def _wet(self, rate, responses, sounds, numbers):
@@ -161,11 +162,11 @@ class Reverb:
             more = h.shape[1] - 1 if self.tail == "full" else direct
             padded.append(np.pad(x, [(0, 0), (0, more)]) if more else x)
             ends.append(padded[-1].shape[1] if self.tail == "full" else x.shape[1] + direct)
-        if self.device == "cpu":
+        if not self._by_torch:
             wet = [convolve_tensors(x, responses[number][0], "causal", n_threads=self._n_threads)
                    for x, number in zip(padded, numbers)]
         else:
-            wet = self._convolve_on_gpu(rate, responses, padded, numbers)
+            wet = self._convolve_together(rate, responses, padded, numbers)
         return [y[:, responses[number][1]:end] for y, number, end in zip(wet, numbers, ends)]
 
     def __call__(self, batch: Dict[str, Any]) -> Dict[str, Any]:

@@ -41,7 +41,8 @@ static bool read_shard(const struct option_use *use, void *to)
     long i = strtol(use->text, &end, 10), n = *end == '/' ? strtol(end + 1, &end, 10) : 0;
     s->shard = (int)i - 1;
     s->n_shards = (int)n;
-    return (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) || option_refuse(use, "needs I/N with I from 1 to N, or slurm");
+    return (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) ||
+           option_refuse(use, "needs I/N with I from 1 to N, or slurm");
 }
 
 static bool read_pairing(const struct option_use *use, void *to)
@@ -116,7 +117,8 @@ static const struct option_row batch_options[] = {
      "end, and the exit status is 1",
      option_flag, OPTION_TO(struct batch_settings, fail_fast)},
     {"shard", 0, "I/N|slurm",
-     "Convolve the I-th of N shares of the list, I from 1, as for GNU parallel. slurm: the share of this task of srun and "
+     "Convolve the I-th of N shares of the list, I from 1, as for GNU parallel. slurm: the share of this task of srun "
+     "and "
      "of this id of sbatch's --array, from 0 or from 1",
      read_shard, .to = 0},
     {"backend", 0, "auto|cpu|cuda|cuda:N", "Processor to convolve on; cuda spreads the workers over all GPUs [auto]",
@@ -150,7 +152,8 @@ static const struct command_line batch_line = {
         "out the mask before "
         "its direct sound), early (milliseconds of the mask to keep after its direct sound), noise (a sound that is "
         "added) and snr (in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its files, "
-        "drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar file (.tar, .tar.gz, .tgz) "
+        "drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar file "
+        "(.tar, .tar.gz, .tgz) "
         "becomes a tar file with the same members in the same order, its sounds convolved. The man page has the "
         "details.\v"
         "Under mpirun the processes share the list. The outputs do not depend on the number of workers, shares or "
@@ -361,7 +364,8 @@ int batch_command(int argc, char **argv)
     if (batch) {
         *batch = (struct batch){.settings = &s, .hashed = hashed, .manifest = &manifest, .journal.fd = -1};
         pthread_mutex_init(&batch->lock, NULL);
-        status = ranks_open(&batch->ranks, s.by_slurm, why, sizeof why) ? run_batch(batch, start) : message_error("%s", why);
+        status =
+            ranks_open(&batch->ranks, s.by_slurm, why, sizeof why) ? run_batch(batch, start) : message_error("%s", why);
         batch_free(batch);
         pthread_mutex_destroy(&batch->lock);
     } else {

@@ -66,8 +66,8 @@ static void report_counts(const struct batch *batch, const int64_t *counts, doub
 static json_t *times_json(const int64_t *counts)
 {
     return json_pack("{s:f, s:f, s:f, s:f}", "read", (double)counts[COUNT_READ_US] * 1e-6, "masks",
-                     (double)counts[COUNT_MASKS_US] * 1e-6, "convolve", (double)counts[COUNT_CONVOLVE_US] * 1e-6, "write",
-                     (double)counts[COUNT_WRITE_US] * 1e-6);
+                     (double)counts[COUNT_MASKS_US] * 1e-6, "convolve", (double)counts[COUNT_CONVOLVE_US] * 1e-6,
+                     "write", (double)counts[COUNT_WRITE_US] * 1e-6);
 }
 
 static int run_json(const struct batch *batch, const struct journal_list *list, const int64_t *counts, double seconds)

@@ -44,7 +44,8 @@ int gzip_unpack(const char *path, char *why, size_t cap)
             message_write(why, cap, "%s: gzip cannot be started: %s; install it, or unpack the file", path,
                           strerror(-status));
         else if (status > 0)
-            message_write(why, cap, "%s: gzip cannot unpack it; download it again, or free some space in $TMPDIR", path);
+            message_write(why, cap, "%s: gzip cannot unpack it; download it again, or free some space in $TMPDIR",
+                          path);
         if (status != 0) close(to);
         if (status != 0) to = -1;
     }

@@ -65,7 +65,8 @@ static const char *output_name(struct manifest *manifest, const struct manifest_
     bool keeps = dot && dot > input && (row->tar || !sound_format_refuses(input));
     const size_t n_packed = row->tar ? tar_packed_suffix(input) : 0; /* .tar.gz becomes .tar */
     const char *ext = n_packed ? "tar" : extension && !row->tar ? extension : keeps ? dot + 1 : "wav";
-    int n_input = n_packed ? (int)(strlen(input) - n_packed) : stem_length(input), n_mask = has_mask ? stem_length(mask) : 0;
+    int n_input = n_packed ? (int)(strlen(input) - n_packed) : stem_length(input),
+        n_mask = has_mask ? stem_length(mask) : 0;
     size_t bytes = (size_t)n_input + (size_t)n_mask + strlen(suffix) + strlen(ext) + 3;
     char *name = text_alloc(&manifest->texts, bytes);
     if (name) snprintf(name, bytes, "%.*s%s%.*s%s.%s", n_input, input, has_mask ? "_" : "", n_mask, mask, suffix, ext);

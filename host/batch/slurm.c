@@ -25,14 +25,16 @@ bool slurm_share(int *shard, int *n_shards, char *why, size_t cap)
     if (id < 0 && task < 0)
         return message_write(why, cap, "Slurm has not started this process; give I/N, or start it by sbatch or srun");
     if (n_tasks > 1 && !getenv("SLURM_STEP_NUM_TASKS")) /* in the script of sbatch, which runs once */
-        return message_write(why, cap, "the job has %ld tasks, and this is its script; start haloconv by srun", n_tasks);
+        return message_write(why, cap, "the job has %ld tasks, and this is its script; start haloconv by srun",
+                             n_tasks);
     const long index = id < 0 ? 0 : step < 1 || id < first ? -1 : (id - first) / step;
     if (index < 0 || index >= n_ids || (id >= 0 && (id - first) % step != 0))
-        return message_write(why, cap, "the ids of the array have gaps (%ld is one of %ld, from %ld); give a range, or I/N",
-                             id, n_ids, first);
+        return message_write(why, cap,
+                             "the ids of the array have gaps (%ld is one of %ld, from %ld); give a range, or I/N", id,
+                             n_ids, first);
     if (n_tasks < 1 || task >= n_tasks || n_ids > INT_MAX / n_tasks)
-        return message_write(why, cap, "task %ld of %ld tasks and %ld array ids is not a share; give I/N", task, n_tasks,
-                             n_ids);
+        return message_write(why, cap, "task %ld of %ld tasks and %ld array ids is not a share; give I/N", task,
+                             n_tasks, n_ids);
     *shard = (int)(index * n_tasks + (task < 0 ? 0 : task));
     *n_shards = (int)(n_ids * n_tasks);
     return true;

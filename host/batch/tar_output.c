@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COPIED_AT_ONCE = 1 << 18 };                      /* bytes */
-static const int64_t MAX_IN_MEMORY = (int64_t)1 << 30;  /* bytes of waiting sounds; more sounds wait on the disk */
-static atomic_int_fast64_t waiting_bytes;               /* bytes in memory of all outputs together */
+enum { COPIED_AT_ONCE = 1 << 18 };                     /* bytes */
+static const int64_t MAX_IN_MEMORY = (int64_t)1 << 30; /* bytes of waiting sounds; more sounds wait on the disk */
+static atomic_int_fast64_t waiting_bytes;              /* bytes in memory of all outputs together */
 
 struct waiting_sound {
     enum { SOUND_PENDING, SOUND_WAITS, SOUND_FAILED } state;

@@ -28,7 +28,7 @@ struct tar_source {
     pthread_mutex_t lock;         /* for all fields below, while the batch runs               */
     struct tar_output *file;      /* NULL: no row has begun, or the file is committed         */
     char *file_path;
-    int unpacked;                 /* descriptor of a compressed input's content, from its first row to its last one; else -1 */
+    int unpacked;                 /* descriptor of a compressed input that is being convolved; else -1 */
     char unpacked_path[32];       /* the path of unpacked                                     */
     size_t n_failures;            /* rows                                                     */
     char **figures;               /* [n_rows]: figures of the outputs, for the journal         */

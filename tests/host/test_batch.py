@@ -136,7 +136,8 @@ def test_the_ids_of_a_slurm_array_share_the_list(sounds, monkeypatch, first, ste
 
 def test_the_tasks_of_srun_share_the_list(sounds, monkeypatch):
     """Also in an array, and where Slurm could start MPI: the shares are then those of the tasks alone."""
-    done = [slurm(monkeypatch, SLURM_ARRAY_TASK_ID=i, SLURM_PROCID=task, SLURM_NTASKS=2, SLURM_STEP_NUM_TASKS=2, PMI_SIZE=2)
+    step = {"SLURM_NTASKS": 2, "SLURM_STEP_NUM_TASKS": 2, "PMI_SIZE": 2}
+    done = [slurm(monkeypatch, SLURM_ARRAY_TASK_ID=i, SLURM_PROCID=task, **step)
             for i in range(3) for task in range(2)]
     batch("list.csv", "-o", "one")
     assert sum(done) == 12 and max(done) < 5 and tree(sounds / "slurm") == tree(sounds / "one")

@@ -1,4 +1,4 @@
-"""haloconv.ray: a row's draw and sound are the same for any number of actors, also if one dies; `haloconv batch` on Ray."""
+"""haloconv.ray: a row is the same for any number of actors, also if one dies; so is a batch on Ray."""
 
 import importlib
 import json
@@ -117,8 +117,8 @@ def test_a_row_is_convolved_with_its_response(sounds, align, tail):
 
 def test_the_amplitudes_become_arrow_without_a_copy(cluster, sounds):
     from ray.data._internal.tensor_extensions.arrow import ArrowVariableShapedTensorArray
-    out = Reverb(str(sounds / "rooms"), key="id")(
-        {"amplitude": [noise(900 + i, 2, seed=i).T for i in range(8)], "sample_rate": [RATE] * 8, "id": list("abcdefgh")})
+    x = [noise(900 + i, 2, seed=i).T for i in range(8)]
+    out = Reverb(str(sounds / "rooms"), key="id")({"amplitude": x, "sample_rate": [RATE] * 8, "id": list("abcdefgh")})
     array = ArrowVariableShapedTensorArray.from_numpy(out["amplitude"])
     assert np.shares_memory(array.to_numpy(zero_copy_only=False)[3], out["amplitude"][3])
 
@@ -172,11 +172,11 @@ def test_a_batch_without_its_columns_is_refused():
             Reverb(np.ones((1, 4), np.float32), **wrong)
 
 
-# ---- python -m haloconv.ray -------------------------------------------------------------------------------------------
+# ---- python -m haloconv.ray ------------------------------------------------------------------------------------------
 def on_ray(address, *args):
     """Start the program on the cluster."""
-    return subprocess.Popen([sys.executable, "-m", "haloconv.ray", *args, "--address", address, "--cpus", "1", "--json"],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "haloconv.ray", *args, "--address", address, "--cpus", "1", "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def journal_lines(folder):
@@ -191,7 +191,7 @@ def tree(path):
 
 @pytest.fixture
 def long_list(sounds):
-    """A list of 100 rows that takes a processor about two seconds, with one bad row; what `haloconv batch` makes of it."""
+    """A list of 100 rows that takes a processor about two seconds, with one bad row; the report of `haloconv batch`."""
     write(sounds / "in/long.wav", noise(40 * RATE, 1, seed=50), RATE, "FLOAT")
     rows = [f"in/long.wav,rooms/r*.wav,{i:03}.wav,{i}" for i in range(99)]
     (sounds / "list.csv").write_text("\n".join(["input,mask,output,seed", *rows, "in/none.wav,rooms/r0.wav,bad.wav,1"]))
@@ -223,14 +223,16 @@ def test_a_batch_on_ray_loses_no_file_if_a_worker_is_killed(cluster, sounds, lon
     assert killed[0].name.split(".")[1].split("of")[0] in [str(one["share"]) for one in report["retried"]]
 
     (sounds / "out/007.wav").unlink()
-    out, messages = on_ray(cluster, "list.csv", "-o", "out", "--resume", "--retries", "0", "--shares", "1").communicate(timeout=60)
+    process = on_ray(cluster, "list.csv", "-o", "out", "--resume", "--retries", "0", "--shares", "1")
+    out, messages = process.communicate(timeout=60)
     report = json.loads(out)
     assert (report["done"], report["resumed"], report["failed"]) == (1, 98, 1), messages
     assert tree(sounds / "out") == tree(sounds / "plain")
 
 
 def test_what_ray_cannot_share_out_is_refused(cluster, sounds):
-    for args, reason in [(["l.csv", "--shard", "1/2"], "--shard"), (["-"], "input"), (["l.csv", "--level", "loud"], "loud")]:
+    for args, reason in [(["l.csv", "--shard", "1/2"], "--shard"), (["-"], "input"),
+                         (["l.csv", "--level", "loud"], "loud")]:
         process = on_ray(cluster, *args, "-o", "out")
         _, messages = process.communicate(timeout=60)
         assert process.returncode == 2 and reason in messages, messages

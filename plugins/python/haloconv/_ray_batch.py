@@ -123,7 +123,7 @@ class _Shares:
         self.problems.pop(share, None)
         if status == 0:
             return False
-        reason = messages.splitlines()[-1] if messages else f"exit status {status}"
+        reason = messages.splitlines()[-1].split("haloconv: ", 1)[-1] if messages else f"exit status {status}"
         if report and report["failures"]:
             reason = report["failures"][0]["reason"]
         again = self.tries[share] <= self.own.retries and not (self.own.fail_fast and report)

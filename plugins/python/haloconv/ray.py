@@ -48,8 +48,8 @@ class Reverb:
     """Convolve the sounds of a Ray dataset with random impulse responses: a class for `Dataset.map_batches`.
 
     responses   a path, or a list of paths, of sound files, folders or SOFA files, resampled once to each rate that rows
-                have; or a haloconv.Bank with a rate, or an array [n, taps] or [n, channels, taps], for rows of any rate.
-                One channel fits every sound; else responses need the channels of the sound
+                have; or a haloconv.Bank, for rows of its rate; or an array [n, taps] or [n, channels, taps], for rows
+                of any rate. One channel fits every sound; else responses need the channels of the sound
     p           probability that a row is convolved; the others stay as they are, bit for bit
     seed, key   a row's draw depends on the seed and on its value in the column `key` alone. It is the same for any
                 number of actors, order, retry or node. read_audio(..., include_paths=True) makes the column "path";
@@ -106,8 +106,8 @@ class Reverb:
         """The responses for sounds of a rate, and the key of their set."""
         if self._paths is None:
             if self._bank.rate not in (None, rate):
-                raise ValueError(f"the bank is for {self._bank.rate} Hz, and a row has {rate} Hz; give the paths of the "
-                                 "responses, which are resampled, or resample the row")
+                raise ValueError(f"the bank is for {self._bank.rate} Hz, and a row has {rate} Hz; give the paths of "
+                                 "the responses, which are resampled, or resample the row")
             rate = 0
         if rate not in self._sets:
             banks = [self._bank] if self._paths is None else [Bank(path, rate=rate) for path in self._paths]

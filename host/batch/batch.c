@@ -8,6 +8,7 @@
 #include "host/option.h"
 #include "host/stopwatch.h"
 #include "moving_job.h"
+#include "slurm.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -33,12 +34,15 @@ struct batch_progress { /* for the status line */
 static bool read_shard(const struct option_use *use, void *to)
 {
     struct batch_settings *s = to;
-    char *end;
+    char *end, why[MESSAGE_CAP];
+    s->by_slurm = strcmp(use->text, "slurm") == 0;
+    if (s->by_slurm) return slurm_share(&s->shard, &s->n_shards, why, sizeof why) || option_refuse(use, "%s", why);
     errno = 0;
     long i = strtol(use->text, &end, 10), n = *end == '/' ? strtol(end + 1, &end, 10) : 0;
     s->shard = (int)i - 1;
     s->n_shards = (int)n;
-    return (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) || option_refuse(use, "needs I/N with I from 1 to N");
+    return (!errno && !*end && i >= 1 && i <= n && n <= INT_MAX) ||
+           option_refuse(use, "needs I/N with I from 1 to N, or slurm");
 }
 
 static bool read_pairing(const struct option_use *use, void *to)
@@ -112,7 +116,10 @@ static const struct option_row batch_options[] = {
      "End at the first file that fails. Without this option, a file that fails is reported, skipped and listed at the "
      "end, and the exit status is 1",
      option_flag, OPTION_TO(struct batch_settings, fail_fast)},
-    {"shard", 0, "I/N", "Convolve the I-th of N shares of the list, I from 1; for Slurm's arrays and GNU parallel",
+    {"shard", 0, "I/N|slurm",
+     "Convolve the I-th of N shares of the list, I from 1, as for GNU parallel. slurm: the share of this task of srun "
+     "and "
+     "of this id of sbatch's --array, from 0 or from 1",
      read_shard, .to = 0},
     {"backend", 0, "auto|cpu|cuda|cuda:N", "Processor to convolve on; cuda spreads the workers over all GPUs [auto]",
      option_backend, OPTION_TO(struct batch_settings, backend)},
@@ -146,6 +153,7 @@ static const struct command_line batch_line = {
         "its direct sound), early (milliseconds of the mask to keep after its direct sound), noise (a sound that is "
         "added) and snr (in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its files, "
         "drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar file "
+        "(.tar, .tar.gz, .tgz) "
         "becomes a tar file with the same members in the same order, its sounds convolved. The man page has the "
         "details.\v"
         "Under mpirun the processes share the list. The outputs do not depend on the number of workers, shares or "
@@ -356,7 +364,8 @@ int batch_command(int argc, char **argv)
     if (batch) {
         *batch = (struct batch){.settings = &s, .hashed = hashed, .manifest = &manifest, .journal.fd = -1};
         pthread_mutex_init(&batch->lock, NULL);
-        status = ranks_open(&batch->ranks, why, sizeof why) ? run_batch(batch, start) : message_error("%s", why);
+        status =
+            ranks_open(&batch->ranks, s.by_slurm, why, sizeof why) ? run_batch(batch, start) : message_error("%s", why);
         batch_free(batch);
         pthread_mutex_destroy(&batch->lock);
     } else {

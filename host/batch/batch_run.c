@@ -2,6 +2,7 @@
 
 #include "host/files/files_read.h"
 #include "host/splitmix64.h"
+#include "host/stopwatch.h"
 #include "tar_source.h"
 
 #include <limits.h>
@@ -308,6 +309,13 @@ void batch_stop(struct batch *batch, const char *why)
 void batch_count(struct batch *batch, enum batch_count count, int64_t n)
 {
     atomic_fetch_add(&batch->counts[count], n);
+}
+
+double batch_time(struct batch *batch, enum batch_count count, double since)
+{
+    double now = stopwatch_now();
+    batch_count(batch, count, (int64_t)((now - since) * 1e6));
+    return now;
 }
 
 /* ---- the workers -------------------------------------------------------------------------------- */

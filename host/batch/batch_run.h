@@ -46,6 +46,7 @@ enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* max. channels
 enum batch_count { /* frames count one channel, at the files' rates; sound is the length of the inputs */
     COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
     COUNT_CLIPPED_FILES, COUNT_WORK_DONE, COUNT_WORK_LEFT /* batch_row_work */,
+    COUNT_READ_US, COUNT_MASKS_US, COUNT_CONVOLVE_US, COUNT_WRITE_US /* time of all workers: batch_time */,
     COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
 };
 
@@ -58,6 +59,7 @@ struct batch_settings { /* the options of the command */
     int format;                    /* SF_FORMAT_..., the bits that format_text gives */
     int workers, cache_mb;
     int shard, n_shards;           /* 0 ... n_shards - 1 */
+    bool by_slurm;                 /* each task of Slurm has its shard: they do not share it through MPI, too */
     struct moving_settings moving; /* moving.path is for the rows without a path */
     bool resume, fail_fast, json;
 };
@@ -142,6 +144,9 @@ struct journal_location batch_journal(const struct batch *batch, int rank);
 void batch_fail(struct batch *batch, const struct manifest_row *row, const char *why);
 void batch_stop(struct batch *batch, const char *why);
 void batch_count(struct batch *batch, enum batch_count count, int64_t n);
+
+/* Adds the time since `since` (stopwatch_now) to one of the counts of microseconds. Returns now. Any thread. */
+double batch_time(struct batch *batch, enum batch_count count, double since);
 
 /* A worker's thread: convolves pieces until none is left. data: the struct batch. */
 void *batch_worker(void *data);

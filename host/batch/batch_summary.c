@@ -62,9 +62,17 @@ static void report_counts(const struct batch *batch, const int64_t *counts, doub
                      (long long)counts[COUNT_CLIPPED_FILES], message_s(counts[COUNT_CLIPPED_FILES]));
 }
 
+/* Seconds of all workers; they wait for the disk in read and write. */
+static json_t *times_json(const int64_t *counts)
+{
+    return json_pack("{s:f, s:f, s:f, s:f}", "read", (double)counts[COUNT_READ_US] * 1e-6, "masks",
+                     (double)counts[COUNT_MASKS_US] * 1e-6, "convolve", (double)counts[COUNT_CONVOLVE_US] * 1e-6,
+                     "write", (double)counts[COUNT_WRITE_US] * 1e-6);
+}
+
 static int run_json(const struct batch *batch, const struct journal_list *list, const int64_t *counts, double seconds)
 {
-    json_t *all = json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:s, s:s, s:i, s:i}", "done",
+    json_t *all = json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:s, s:s, s:i, s:i, s:o}", "done",
                             (json_int_t)counts[COUNT_DONE], "resumed", (json_int_t)counts[COUNT_RESUMED], "failed",
                             (json_int_t)counts[COUNT_FAILED], "failures", failures_json(batch, list), "frames_in",
                             (json_int_t)counts[COUNT_FRAMES_IN], "frames_out", (json_int_t)counts[COUNT_FRAMES_OUT],
@@ -72,7 +80,7 @@ static int run_json(const struct batch *batch, const struct journal_list *list, 
                             "times_realtime", (double)counts[COUNT_SOUND_US] * 1e-6 / seconds, "clipped_samples",
                             (json_int_t)counts[COUNT_CLIPPED_SAMPLES], "clipped_files",
                             (json_int_t)counts[COUNT_CLIPPED_FILES], "backend", batch->backend, "device", batch->device,
-                            "workers", batch->n_workers, "ranks", batch->ranks.n);
+                            "workers", batch->n_workers, "ranks", batch->ranks.n, "times", times_json(counts));
     return json_print(all, 9, "batch");
 }
 

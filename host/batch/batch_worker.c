@@ -4,6 +4,7 @@
 #include "batch_report.h"
 #include "dsp/haloconv_files.h"
 #include "file_job.h"
+#include "host/stopwatch.h"
 #include "moving_job.h"
 #include "tar_source.h"
 
@@ -184,6 +185,7 @@ static bool feed_block(const struct group *group)
     const int n_in = entry->shape.n_in;
     int64_t max = 0, got[BATCH_PIECE] = {0};
     void *buffer;
+    double start = stopwatch_now();
     if (hc_block_buffers(entry->engine, entry->n_fed, &buffer, NULL) != HC_OK) return entry_failed(group);
     float *ins = buffer; /* [n_jobs * n_in][block] */
     for (int i = 0; i < group->n; i++) {
@@ -200,7 +202,9 @@ static bool feed_block(const struct group *group)
         int64_t from = got[ch / n_in];
         if (from < n) memset(ins + (size_t)ch * (size_t)block + from, 0, (size_t)(n - from) * sizeof *ins);
     }
+    start = batch_time(group->worker->batch, COUNT_READ_US, start);
     if (hc_submit(entry->engine, NULL, n) != HC_OK) return entry_failed(group);
+    batch_time(group->worker->batch, COUNT_CONVOLVE_US, start);
     for (int i = 0; i < group->n; i++) group->jobs[i]->n_queued += n;
     entry->n_queued++;
     entry->n_fed++;
@@ -212,7 +216,9 @@ static bool collect_block(const struct group *group)
     struct engine_entry *entry = group->entry;
     const void *buffer;
     const size_t block = (size_t)entry->info.block;
+    double start = stopwatch_now();
     int n = hc_collect(entry->engine, NULL);
+    start = batch_time(group->worker->batch, COUNT_CONVOLVE_US, start);
     if (n < 0 || hc_block_buffers(entry->engine, entry->n_fed - entry->n_queued, NULL, &buffer) != HC_OK)
         return entry_failed(group);
     const float *outs = buffer; /* [n_jobs * n_out][block] */
@@ -220,6 +226,7 @@ static bool collect_block(const struct group *group)
     for (int i = 0; i < group->n; i++)
         if (file_job_is_busy(group->jobs[i]))
             file_job_accept(group->jobs[i], outs + (size_t)(i * entry->shape.n_out) * block, entry->info.block, n);
+    batch_time(group->worker->batch, COUNT_WRITE_US, start);
     return true;
 }
 
@@ -253,9 +260,16 @@ static void run_group(struct group *group)
 {
     group->entry = entry_for(group->worker, job_shape(group->jobs[0]));
     if (!group->entry) return;
+    struct batch *batch = group->worker->batch;
+    double start = stopwatch_now();
     for (int i = 0; i < group->n; i++) file_job_open_output(group->jobs[i]);
-    if (!set_masks(group) || !group_convolve(group) || !other_passes(group)) return;
+    start = batch_time(batch, COUNT_WRITE_US, start);
+    if (!set_masks(group)) return;
+    batch_time(batch, COUNT_CONVOLVE_US, start);
+    if (!group_convolve(group) || !other_passes(group)) return;
+    start = stopwatch_now();
     for (int i = 0; i < group->n; i++) file_job_commit(group->jobs[i]);
+    batch_time(batch, COUNT_WRITE_US, start);
 }
 
 /* Convolves file jobs whose sources move, all over one bank. */
@@ -263,7 +277,9 @@ static void run_moving(struct file_job *const *jobs, int n)
 {
     for (int i = 0; i < n; i++) file_job_open_output(jobs[i]);
     for (bool again = true; again;) {
+        double start = stopwatch_now();
         if (!moving_jobs_convolve(jobs, n)) return;
+        batch_time(jobs[0]->batch, COUNT_CONVOLVE_US, start);
         again = false;
         for (int i = 0; i < n; i++) again |= file_job_next_pass(jobs[i]);
     }

@@ -1,6 +1,7 @@
 #include "file_job.h"
 
 #include "batch_report.h"
+#include "host/stopwatch.h"
 #include "moving_job.h"
 #include "tar_job.h"
 
@@ -28,9 +29,15 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
     const struct tar_member *member = row->tar ? &row->tar->input->members[row->member] : NULL;
-    bool good = member
-                    ? sound_in_open_inside(&job->in, row->input, row->tar->path, member->from, member->bytes, why, cap)
-                    : sound_in_open(&job->in, row->input, NULL, why, cap);
+    const char *content = NULL;
+    if (member) {
+        pthread_mutex_lock(&row->tar->lock);
+        content = tar_source_content(row->tar, why, cap);
+        pthread_mutex_unlock(&row->tar->lock);
+        if (!content) return false;
+    }
+    bool good = member ? sound_in_open_inside(&job->in, row->input, content, member->from, member->bytes, why, cap)
+                       : sound_in_open(&job->in, row->input, NULL, why, cap);
     if (!good || (row->start_s == 0 && isinf(row->length_s))) return good;
     double first = round(row->start_s * job->in.rate), n = fmax(round(row->length_s * job->in.rate), 1);
     return sound_in_cut(&job->in, (int64_t)first, n < 1e18 ? (int64_t)n : INT64_MAX, why, cap);
@@ -55,9 +62,12 @@ static bool open_input(struct file_job *job, const char *backend, char *why, siz
     const struct manifest_row *row = job->row;
     if (!batch_output_path(batch, row, job->path, sizeof job->path))
         return message_write(why, cap, "%.60s...: the name is too long; give a shorter output or folder", row->output);
+    double start = stopwatch_now();
     if (!open_sound(job, why, cap)) return false;
+    start = batch_time(batch, COUNT_READ_US, start);
     job->n_in = job->in.n_channels;
     if (!(row->path ? moving_job_open(job, backend, why, cap) : open_mask(job, why, cap))) return false;
+    batch_time(batch, COUNT_MASKS_US, start);
     const int n_frames = job->mask ? job->mask->n_frames : job->n_taps;
     job->range = output_range_make(row->tail, n_frames);
     job->kept_stride = job->in.n_frames + n_frames;

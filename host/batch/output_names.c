@@ -63,8 +63,10 @@ static const char *output_name(struct manifest *manifest, const struct manifest_
     if (!number && row->tar) number = row->tar->number;
     if (number) snprintf(suffix, sizeof suffix, "-%zu", number);
     bool keeps = dot && dot > input && (row->tar || !sound_format_refuses(input));
-    const char *ext = extension && !row->tar ? extension : keeps ? dot + 1 : "wav";
-    int n_input = stem_length(input), n_mask = has_mask ? stem_length(mask) : 0;
+    const size_t n_packed = row->tar ? tar_packed_suffix(input) : 0; /* .tar.gz becomes .tar */
+    const char *ext = n_packed ? "tar" : extension && !row->tar ? extension : keeps ? dot + 1 : "wav";
+    int n_input = n_packed ? (int)(strlen(input) - n_packed) : stem_length(input),
+        n_mask = has_mask ? stem_length(mask) : 0;
     size_t bytes = (size_t)n_input + (size_t)n_mask + strlen(suffix) + strlen(ext) + 3;
     char *name = text_alloc(&manifest->texts, bytes);
     if (name) snprintf(name, bytes, "%.*s%s%.*s%s.%s", n_input, input, has_mask ? "_" : "", n_mask, mask, suffix, ext);

@@ -19,11 +19,11 @@ static bool started_by_mpi(void)
     return false;
 }
 
-bool ranks_open(struct ranks *ranks, char *why, size_t cap)
+bool ranks_open(struct ranks *ranks, bool alone, char *why, size_t cap)
 {
     *ranks = (struct ranks){.rank = 0, .n = 1};
     pthread_mutex_init(&ranks->lock, NULL);
-    if (!started_by_mpi()) return true;
+    if (alone || !started_by_mpi()) return true;
     void *library = own_library_open("haloconv_mpi.so");
     if (!library) {
         const char *reason = dlerror();

@@ -24,7 +24,8 @@ struct ranks {
     int64_t next;
 };
 
-bool ranks_open(struct ranks *ranks, char *why, size_t cap);
+/* Joins the processes that mpirun started; alone: does not. false: why has the reason. */
+bool ranks_open(struct ranks *ranks, bool alone, char *why, size_t cap);
 
 /* Returns 0, 1, 2, ...: no two ranks get the same number. Any thread. */
 int64_t ranks_next(struct ranks *ranks);

@@ -138,7 +138,7 @@ static bool tar_expand(struct row_reader *reader, struct faults *faults)
     size_t first_row = manifest->n - 1;
     struct manifest_row common = manifest->rows[first_row];
     char why[MESSAGE_CAP / 2];
-    if (common.output && !tar_is_name(common.output))
+    if (common.output && (!tar_is_name(common.output) || tar_packed_suffix(common.output)))
         fault_add(faults, "output is \"%.40s\", but the input is a tar file; end the name in .tar", common.output);
     struct tar_source *tar = tar_source_add(manifest, common.input, reader->defaults->members, why, sizeof why);
     if (!tar) fault_add(faults, "%s", why);

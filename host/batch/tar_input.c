@@ -1,5 +1,6 @@
 #include "tar_input.h"
 
+#include "gzip.h"
 #include "host/files/sound_format.h"
 #include "host/message.h"
 
@@ -7,10 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool has_suffix(const char *path, const char *suffix)
+{
+    size_t n = strlen(path), n_suffix = strlen(suffix);
+    return n > n_suffix && strcmp(path + n - n_suffix, suffix) == 0;
+}
+
+size_t tar_packed_suffix(const char *path)
+{
+    return has_suffix(path, ".tar.gz") ? strlen(".tar.gz") : has_suffix(path, ".tgz") ? strlen(".tgz") : 0;
+}
+
 bool tar_is_name(const char *path)
 {
-    size_t n = strlen(path);
-    return n > 4 && strcmp(path + n - 4, ".tar") == 0;
+    return has_suffix(path, ".tar") || tar_packed_suffix(path) > 0;
 }
 
 static const char *last_component(const char *name)
@@ -144,7 +155,10 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
 {
     struct stat status;
     *input = (struct tar_input){0};
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const bool is_packed = tar_packed_suffix(path) > 0;
+    int fd = is_packed ? gzip_unpack(path, why, cap) : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (is_packed && fd < 0) return false;
+    if (is_packed) lseek(fd, 0, SEEK_SET);
     if (fd < 0 || fstat(fd, &status) != 0) {
         if (fd >= 0) close(fd);
         return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", path,

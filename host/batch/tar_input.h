@@ -24,8 +24,11 @@ struct tar_input {
     int64_t n_behind;           /* bytes from the first non-zero byte after the end of the archive; not read */
 };
 
-/* Is this the name of a tar file? */
+/* Is this the name of a tar file, maybe of a compressed one? */
 bool tar_is_name(const char *path);
+
+/* The length of the suffix of a compressed tar file, .tar.gz or .tgz; 0: it is not compressed. */
+size_t tar_packed_suffix(const char *path);
 
 /* Reads the list of members, not their contents. false: why has the reason, and *input is empty. */
 bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t cap);

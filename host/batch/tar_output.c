@@ -15,9 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { COPIED_AT_ONCE = 1 << 18 };                      /* bytes */
-static const int64_t MAX_IN_MEMORY = (int64_t)1 << 30;  /* bytes of waiting sounds; more sounds wait on the disk */
-static atomic_int_fast64_t waiting_bytes;               /* bytes in memory of all outputs together */
+enum { COPIED_AT_ONCE = 1 << 18 };                     /* bytes */
+static const int64_t MAX_IN_MEMORY = (int64_t)1 << 30; /* bytes of waiting sounds; more sounds wait on the disk */
+static atomic_int_fast64_t waiting_bytes;              /* bytes in memory of all outputs together */
 
 struct waiting_sound {
     enum { SOUND_PENDING, SOUND_WAITS, SOUND_FAILED } state;
@@ -175,8 +175,8 @@ enum tar_progress tar_output_leave_out(struct tar_output *output, size_t member,
 
 /* ---- open and close ---------------------------------------------------------------------------- */
 
-struct tar_output *tar_output_open(const char *path, const struct tar_input *input, const char *input_path, char *why,
-                                   size_t cap)
+struct tar_output *tar_output_open(const char *path, const struct tar_input *input, const char *input_path,
+                                   const char *content, char *why, size_t cap)
 {
     struct tar_output *output = calloc(1, sizeof *output);
     if (!output) return (void)message_write(why, cap, "%s: no memory; free some memory", path), NULL;
@@ -184,7 +184,7 @@ struct tar_output *tar_output_open(const char *path, const struct tar_input *inp
                                   .input_path = input_path,
                                   .input = input,
                                   .part.fd = -1,
-                                  .source = open(input_path, O_RDONLY | O_CLOEXEC),
+                                  .source = open(content, O_RDONLY | O_CLOEXEC),
                                   .sounds = calloc(input->n, sizeof *output->sounds)};
     pthread_mutex_init(&output->lock, NULL);
     bool good = false;

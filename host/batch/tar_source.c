@@ -1,5 +1,6 @@
 #include "tar_source.h"
 
+#include "gzip.h"
 #include "host/message.h"
 #include "manifest.h"
 #include "text_arena.h"
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Finds the members of a path that an earlier row of the list has read. */
 static struct tar_input *find_input(const struct manifest *manifest, const char *path)
@@ -40,6 +42,7 @@ struct tar_source *tar_source_add(struct manifest *manifest, const char *path, c
         message_note("%s: %lld bytes behind its end are not read; join tar files with tar --concatenate", path,
                      (long long)input->n_behind);
     tar->path = path;
+    tar->unpacked = -1;
     tar->input = input;
     pthread_mutex_init(&tar->lock, NULL);
     tar->next = manifest->tars;
@@ -85,12 +88,28 @@ bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, con
     return true;
 }
 
+const char *tar_source_content(struct tar_source *tar, char *why, size_t cap)
+{
+    if (!tar_packed_suffix(tar->path)) return tar->path;
+    if (tar->unpacked < 0) tar->unpacked = gzip_unpack(tar->path, why, cap);
+    if (tar->unpacked < 0) return NULL;
+    snprintf(tar->unpacked_path, sizeof tar->unpacked_path, "/proc/self/fd/%d", tar->unpacked);
+    return tar->unpacked_path;
+}
+
+void tar_source_drop_content(struct tar_source *tar)
+{
+    if (tar->unpacked >= 0) close(tar->unpacked);
+    tar->unpacked = -1;
+}
+
 void tar_sources_free(struct tar_source *list)
 {
     while (list) {
         struct tar_source *tar = list;
         list = tar->next;
         tar_output_abandon(tar->file);
+        tar_source_drop_content(tar);
         pthread_mutex_destroy(&tar->lock);
         if (tar->owns_input) {
             tar_input_free(tar->input);

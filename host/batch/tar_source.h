@@ -28,6 +28,8 @@ struct tar_source {
     pthread_mutex_t lock;         /* for all fields below, while the batch runs               */
     struct tar_output *file;      /* NULL: no row has begun, or the file is committed         */
     char *file_path;
+    int unpacked;                 /* descriptor of a compressed input that is being convolved; else -1 */
+    char unpacked_path[32];       /* the path of unpacked                                     */
     size_t n_failures;            /* rows                                                     */
     char **figures;               /* [n_rows]: figures of the outputs, for the journal         */
     int64_t *counts;              /* [N_COUNTS]: counts of done rows, until the file is committed */
@@ -49,6 +51,13 @@ bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct 
 /* Sets the outputs of the tar source's rows, after the tar source's own output is named. extension: the sounds'
  * extension; NULL = that of the input. false: no memory. */
 bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, const char *extension);
+
+/* Returns the path of the input's content, and unpacks a compressed input first. Hold the lock. NULL: why has the
+ * reason. */
+const char *tar_source_content(struct tar_source *tar, char *why, size_t cap);
+
+/* Frees the disk space of an unpacked input; hold the lock. */
+void tar_source_drop_content(struct tar_source *tar);
 
 void tar_sources_free(struct tar_source *list);
 

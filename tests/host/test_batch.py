@@ -104,6 +104,57 @@ def test_any_sharing_out_is_identical(sounds, backend):
     assert sum(n) == 12 and tree(sounds / "shards") == want
 
 
+def test_the_report_divides_the_time_of_the_workers(sounds):
+    report = batch("list.csv", "-o", "out", "--workers", "2")
+    times = report["times"]
+    assert list(times) == ["read", "masks", "convolve", "write"] and min(times.values()) > 0
+    assert 0.3 * report["seconds"] < sum(times.values()) < 2 * report["seconds"]
+    write(sounds / "long.wav", noise(2000000, seed=5), 44100)
+    (sounds / "one.csv").write_text("input,mask\nin/u0.wav,long.wav\n")
+    report = batch("one.csv", "-o", "out")
+    assert report["times"]["masks"] > 3 * report["times"]["read"]  # the mask is read and resampled
+
+
+SLURM = {"SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "2"}
+
+
+def slurm(monkeypatch, **variables):
+    """Run a share as a process of Slurm with these variables and those of an array with ids 0, 1, 2; its row count."""
+    with monkeypatch.context() as environment:
+        for name, value in {**SLURM, **variables}.items():
+            environment.setenv(name, str(value))
+        return batch("list.csv", "-o", "slurm", "--shard", "slurm")["done"]
+
+
+@pytest.mark.parametrize("first, step", [(0, 1), (1, 1), (4, 3)])
+def test_the_ids_of_a_slurm_array_share_the_list(sounds, monkeypatch, first, step):
+    variables = {"SLURM_ARRAY_TASK_MIN": first, "SLURM_ARRAY_TASK_STEP": step, "SLURM_PROCID": 0, "SLURM_NTASKS": 1}
+    done = [slurm(monkeypatch, SLURM_ARRAY_TASK_ID=first + i * step, **variables) for i in range(3)]
+    batch("list.csv", "-o", "one")
+    assert sum(done) == 12 and min(done) > 0 and tree(sounds / "slurm") == tree(sounds / "one")
+
+
+def test_the_tasks_of_srun_share_the_list(sounds, monkeypatch):
+    """Also in an array, and where Slurm could start MPI: the shares are then those of the tasks alone."""
+    step = {"SLURM_NTASKS": 2, "SLURM_STEP_NUM_TASKS": 2, "PMI_SIZE": 2}
+    done = [slurm(monkeypatch, SLURM_ARRAY_TASK_ID=i, SLURM_PROCID=task, **step)
+            for i in range(3) for task in range(2)]
+    batch("list.csv", "-o", "one")
+    assert sum(done) == 12 and max(done) < 5 and tree(sounds / "slurm") == tree(sounds / "one")
+    assert len(list((sounds / "slurm").glob("*of6.journal"))) == 6
+
+
+@pytest.mark.parametrize("variables, reason", [
+    ({}, "Slurm has not started this process"), ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, "by srun"),
+    ({**SLURM, "SLURM_ARRAY_TASK_ID": "7"}, "gaps"), ({"SLURM_PROCID": "1", "SLURM_NTASKS": "1"}, "is not a share")])
+def test_what_is_no_share_of_slurm_is_refused(sounds, monkeypatch, variables, reason):
+    for name in ("SLURM_PROCID", "SLURM_ARRAY_TASK_ID"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert reason in refused("batch", "list.csv", "-o", "out", "--shard", "slurm", exit=2)
+
+
 def entries(journal):
     """The lines of finished files in a journal."""
     return [line for line in journal.read_text().splitlines() if not line.startswith("#")]

@@ -1,5 +1,6 @@
 """`haloconv batch` on tar files: each becomes a tar file with the same members in the same order, its sounds convolved."""
 
+import gzip
 import io
 import json
 import os
@@ -182,6 +183,23 @@ def test_the_report_has_a_line_for_each_sound(shards):
         batch(*args, "-o", "shares", "--shard", f"{i}/2", "--report", "part.jsonl")
         part = [json.loads(line) for line in (shards / "part.jsonl").read_text().splitlines()]
         assert len(part) == n and all(line in lines for line in part)
+
+
+def test_compressed_tar_files_become_tar_files(shards, monkeypatch):
+    """Their unpacked content is in $TMPDIR while they are convolved, and not longer."""
+    batch("--inputs", "s-*.tar", "--masks", "rooms/*.wav", "--pairs", "random:1", "--seed", "5", "-o", "plain")
+    for s, name in enumerate(["s-000.tar.gz", "s-001.tgz", "s-002.tar.gz"]):
+        (shards / name).write_bytes(gzip.compress((shards / f"s-{s:03d}.tar").read_bytes()))
+        (shards / f"s-{s:03d}.tar").unlink()
+    (shards / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(shards / "tmp"))
+    args = ["--inputs", "s-*.t*gz", "--masks", "rooms/*.wav", "--pairs", "random:1", "--seed", "5", "-o", "out"]
+    assert batch(*args)["done"] == 21
+    assert outputs(shards / "out") == outputs(shards / "plain") and len(outputs(shards / "out")) == 3
+    assert not list((shards / "tmp").iterdir())
+    assert batch(*args, "--resume")["resumed"] == 21
+    (shards / "s-001.tgz").write_bytes((shards / "s-001.tgz").read_bytes()[:-40])
+    assert "s-001.tgz: gzip cannot unpack it" in refused("batch", *args)
 
 
 def test_a_broken_sound_costs_its_sample_only(shards):

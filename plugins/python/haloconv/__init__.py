@@ -49,6 +49,6 @@ for _public in (Bank, Error, Mask, Stream, convolve, convolve_moving, convolve_p
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("torch", "jax"):  # imported on first use: `import haloconv` must not import torch or JAX
+    if name in ("torch", "jax", "ray"):  # imported on first use: `import haloconv` must not import torch, JAX or Ray
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,41 @@
+#include "slurm.h"
+
+#include "host/message.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+/* The number in a variable of the environment; otherwise: it is not set, or not a number from 0 to INT_MAX. */
+static long variable(const char *name, long otherwise)
+{
+    const char *text = getenv(name);
+    char *end;
+    if (!text || !*text) return otherwise;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    return errno || *end || number < 0 || number > INT_MAX ? otherwise : number;
+}
+
+bool slurm_share(int *shard, int *n_shards, char *why, size_t cap)
+{
+    const long id = variable("SLURM_ARRAY_TASK_ID", -1), n_ids = id < 0 ? 1 : variable("SLURM_ARRAY_TASK_COUNT", 0);
+    const long first = variable("SLURM_ARRAY_TASK_MIN", 0), step = variable("SLURM_ARRAY_TASK_STEP", 1);
+    const long task = variable("SLURM_PROCID", -1), n_tasks = task < 0 ? 1 : variable("SLURM_NTASKS", 0);
+    if (id < 0 && task < 0)
+        return message_write(why, cap, "Slurm has not started this process; give I/N, or start it by sbatch or srun");
+    if (n_tasks > 1 && !getenv("SLURM_STEP_NUM_TASKS")) /* in the script of sbatch, which runs once */
+        return message_write(why, cap, "the job has %ld tasks, and this is its script; start haloconv by srun",
+                             n_tasks);
+    const long index = id < 0 ? 0 : step < 1 || id < first ? -1 : (id - first) / step;
+    if (index < 0 || index >= n_ids || (id >= 0 && (id - first) % step != 0))
+        return message_write(why, cap,
+                             "the ids of the array have gaps (%ld is one of %ld, from %ld); give a range, or I/N", id,
+                             n_ids, first);
+    if (n_tasks < 1 || task >= n_tasks || n_ids > INT_MAX / n_tasks)
+        return message_write(why, cap, "task %ld of %ld tasks and %ld array ids is not a share; give I/N", task,
+                             n_tasks, n_ids);
+    *shard = (int)(index * n_tasks + (task < 0 ? 0 : task));
+    *n_shards = (int)(n_ids * n_tasks);
+    return true;
+}

@@ -33,7 +33,8 @@ class Items:
         y = haloconv.convolve_tensors(X, H)
         z = haloconv.torch.convolve(torch.from_numpy(X), torch.from_numpy(H))
         reverberated = self.augment(torch.ones(1, 1, 64))
-        return y[:, ::500].copy(), z[:, ::500].clone(), reverberated.flatten(), [key[2] for key in haloconv._arrays._plans.by_key]
+        shares = [key[2] for key in haloconv._arrays._plans.by_key]
+        return y[:, ::500].copy(), z[:, ::500].clone(), reverberated.flatten(), shares
 
 
 @pytest.fixture

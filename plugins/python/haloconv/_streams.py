@@ -89,7 +89,7 @@ class Stream:
     n_frames     length of the whole sound, a hint for backend "auto"; 0: unknown
     backend      "auto", "cpu", "cuda", "cuda:1", "hybrid" (head on the CPU, tail levels on the GPU)
     method       "auto", "direct" (time domain), "fft" (partitions)
-    n_threads    CPU threads with BLOCK_FILES; 0: this process's share, see help(haloconv). The output does not depend on it.
+    n_threads    CPU threads with BLOCK_FILES; 0: this process's share, help(haloconv). The output does not depend on it
     spin         1: the thread that serves a GPU keeps a core busy between blocks, and blocks return some us sooner
     sources      number of moving sources, which are the first inputs. They are silent until steer() moves them
     bank         a Bank for them, or None: add_bank() adds banks later

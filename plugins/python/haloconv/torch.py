@@ -47,7 +47,8 @@ from ._patches import patch, unpatch
 from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, GRADIENTS, Plans, check_mode,
                        check_shapes, fits, make_plan, split)
 
-__all__ = ["convolve", "convolve_packed", "fftconvolve", "convolve_moving", "ApplyImpulseResponse", "install", "uninstall"]
+__all__ = ["convolve", "convolve_packed", "fftconvolve", "convolve_moving", "ApplyImpulseResponse", "install",
+           "uninstall"]
 
 
 # ---- running an operation -------------------------------------------------------------------------------------------
@@ -722,8 +723,8 @@ def _can_convolve(x, y):
 def install() -> "AbstractContextManager[List[str]]":
     """Replace torchaudio.functional.fftconvolve, also of torchaudio.transforms: haloconv.patch("torchaudio").
 
-    Arguments, errors and gradients stay torchaudio's; its own function computes what haloconv cannot (float64, integers,
-    other devices, empty tensors, TorchScript). Call it before `from torchaudio.functional import fftconvolve`. It lasts
+    Arguments, errors and gradients stay torchaudio's; its own function computes what haloconv cannot (float64,
+    integers, other devices, empty tensors, TorchScript). Call it before `from torchaudio.functional import fftconvolve`. It lasts
     until uninstall(), or to the end of a block `with install():`. Raises what haloconv.patch() raises.
     """
     return patch("torchaudio")

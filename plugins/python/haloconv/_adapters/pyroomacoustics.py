@@ -33,7 +33,8 @@ def replacements():
         raise RuntimeError("patch('pyroomacoustics'): Room.simulate does not import scipy.signal; another program "
                            "has replaced it, undo that first")
     code = code.replace(co_names=tuple(__name__ if name == "scipy.signal" else name for name in code.co_names))
-    ours = types.FunctionType(code, simulate.__globals__, simulate.__name__, simulate.__defaults__, simulate.__closure__)
+    ours = types.FunctionType(code, simulate.__globals__, simulate.__name__, simulate.__defaults__,
+                              simulate.__closure__)
     ours.__kwdefaults__, ours.__doc__ = simulate.__kwdefaults__, simulate.__doc__
     ours.__qualname__, ours.__module__ = simulate.__qualname__, simulate.__module__
     return {"pyroomacoustics.room:Room.simulate": ours}

@@ -35,4 +35,4 @@ def fftconvolve(x: torch.Tensor, y: torch.Tensor, mode: str = "full") -> torch.T
 
 
 def replacements():
-    return {"torchaudio.functional:fftconvolve": fftconvolve, "torchaudio.functional.functional:fftconvolve": fftconvolve}
+    return {f"torchaudio.functional{module}:fftconvolve": fftconvolve for module in ("", ".functional")}

@@ -55,7 +55,8 @@ def test_torchaudio_refuses_in_its_words(torchaudio):
     torch, (project, theirs) = pytest.importorskip("torch"), torchaudio
     a = torch.ones(2, 5)
     for x, y, mode in ((a, torch.ones(5), "full"), (a, torch.ones(3, 5), "full"), (a, a, "wrong"),
-                       (a, a[:, :0], "valid"), (a.to(torch.complex64), a, "full"), (torch.tensor(1.0), torch.tensor(1.0), "full")):
+                       (a, a[:, :0], "valid"), (a.to(torch.complex64), a, "full"),
+                       (torch.tensor(1.0), torch.tensor(1.0), "full")):
         results = []
         for function in (project.functional.fftconvolve, theirs):
             try:

@@ -724,8 +724,8 @@ def install() -> "AbstractContextManager[List[str]]":
     """Replace torchaudio.functional.fftconvolve, also of torchaudio.transforms: haloconv.patch("torchaudio").
 
     Arguments, errors and gradients stay torchaudio's; its own function computes what haloconv cannot (float64,
-    integers, other devices, empty tensors, TorchScript). Call it before `from torchaudio.functional import fftconvolve`. It lasts
-    until uninstall(), or to the end of a block `with install():`. Raises what haloconv.patch() raises.
+    integers, other devices, empty tensors, TorchScript). Call it before `from torchaudio.functional import ...`. It
+    lasts until uninstall(), or to the end of a block `with install():`. Raises what haloconv.patch() raises.
     """
     return patch("torchaudio")
 

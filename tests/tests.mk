@@ -129,6 +129,10 @@ run-fault-test: all $(BUILD)/tests/haloconv_faults $(BUILD)/tests/faults_test
 # The node of PipeWire: its daemon killed 20 times, and a minute of the callback under the trap.
 run-pipewire-test: all $(TEST_TOOLS)
 	@$(TEST_ENV) HC_PIPEWIRE_DEATHS=20 HC_TRAP_SECONDS=60 tests/run tests/live/test_pipewire.py tests/live/test_desktop.py
+# The tests of the projects that haloconv.patch() knows, without and with it; those that PYTHON has. ADAPTER_SOURCES: a folder
+# with their sources, which are cloned otherwise.
+adapter-test: all
+	@$(TEST_ENV) $(PYTHON) tests/plugins/upstream.py $(if $(ADAPTER_SOURCES),--sources '$(ADAPTER_SOURCES)')
 # Which lines of dsp/ and host/ the tests run, with gcc's counters; a build folder of its own.
 run-coverage:
 	-@$(MAKE) --no-print-directory QUIET=1 WITH_CUDA=0 BUILD=$(BUILD)/coverage OPT='-O1 -g' \

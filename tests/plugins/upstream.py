@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Runs the tests of the projects that haloconv.patch() knows, without and with haloconv's convolution.
+
+    make adapter-test
+    tests/plugins/upstream.py [--sources DIR] [PROJECT ...]
+
+DIR has the source of each project, in a folder of its name; what is not there is cloned into it, at the version that is
+installed [build/upstream]. Projects that are not installed are left out. The output is a Markdown table. Exit 1: a test
+that passes without haloconv fails with it. Needs pytest in this Python.
+"""
+
+import argparse
+import importlib.metadata
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
+GITHUB = "https://github.com/"
+# project: its distribution, repository, tag of a version, and the tests that call the replaced functions
+PROJECTS = {
+    "lhotse": ("lhotse", "lhotse-speech/lhotse", "v{}.0", ["test/cut/test_cut_augmentation.py", "test/cut/test_cut_mixing.py",
+               "test/cut/test_multi_cut_augmentation.py", "test/augmentation/test_torchaudio.py",
+               "test/audio/test_recording_set.py"]),
+    "speechbrain": ("speechbrain", "speechbrain/speechbrain", "v{}", ["tests/unittests/test_augment.py",
+                    "--doctest-modules", "speechbrain/processing/signal_processing.py"]),
+    "audiomentations": ("audiomentations", "iver56/audiomentations", "v{}", ["tests/test_apply_impulse_response.py"]),
+    "torchaudio": ("torchaudio", "pytorch/audio", "v{}", ["test/torchaudio_unittest/functional/functional_cpu_test.py",
+                   "test/torchaudio_unittest/functional/torchscript_consistency_cpu_test.py",
+                   "test/torchaudio_unittest/functional/autograd_cpu_test.py", "-k", "convolve"]),
+    "torch_audiomentations": ("torch-audiomentations", "asteroid-team/torch-audiomentations", "v{}",
+                              ["tests/test_impulse_response.py", "tests/test_convolution.py"]),
+    "pyroomacoustics": ("pyroomacoustics", "LCAV/pyroomacoustics", "v{}", ["pyroomacoustics/tests/test_room_mix.py",
+                        "pyroomacoustics/tests/test_anechoic_room.py"])}
+RUN = """
+import importlib, sys
+project, patched, *arguments = sys.argv[1:]
+importlib.import_module(project)  # the installed one, before the source's folder is on the path
+if patched == "1":
+    import haloconv
+    haloconv.patch(project)
+import pytest
+pytest.main(arguments)
+"""
+
+
+def outcomes(project, patched, tests, folder):
+    """{test: passed, failed or skipped}"""
+    with tempfile.TemporaryDirectory() as scratch:
+        report = pathlib.Path(scratch, "report.xml")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "plugins/python")}
+        subprocess.run([sys.executable, "-P", "-c", RUN, project, str(int(patched)), "-q", "-p", "no:cacheprovider",
+                        f"--junitxml={report}", *tests], cwd=folder, env=environment, stdout=sys.stderr, check=False)
+        if not report.exists():
+            return {}
+        cases = xml.etree.ElementTree.parse(report).iter("testcase")
+        return {(case.get("classname"), case.get("name")): "skipped" if case.find("skipped") is not None else
+                "failed" if case.find("failure") is not None or case.find("error") is not None else "passed"
+                for case in cases}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sources", type=pathlib.Path, default=BUILD / "upstream", metavar="DIR")
+    parser.add_argument("projects", nargs="*", metavar="PROJECT", default=list(PROJECTS))
+    options, worse = parser.parse_args(), 0
+    rows = []
+    for project in options.projects:
+        distribution, repository, tag, tests = PROJECTS[project]
+        try:
+            version = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{project}: not installed", file=sys.stderr)
+            continue
+        folder = options.sources / project
+        if not folder.exists():
+            done = subprocess.run(["git", "clone", "-q", "--depth", "1", "--branch", tag.format(version),
+                                   f"{GITHUB}{repository}", folder], check=False)
+            if done.returncode != 0:
+                print(f"{project}: no source of {version}", file=sys.stderr)
+                continue
+        theirs, ours = (outcomes(project, patched, tests, folder) for patched in (False, True))
+        lost = [name for name, outcome in theirs.items() if outcome == "passed" and ours.get(name) != "passed"]
+        for name in lost:
+            print(f"{project}: fails with haloconv: {'::'.join(name)}", file=sys.stderr)
+        worse += len(lost) + (not theirs)
+        passed = [list(results.values()).count("passed") for results in (theirs, ours)]
+        rows.append(f"| {project} | {version} | {len(theirs)} | {passed[0]} | {passed[1]} |")
+    print("| project | version | tests | pass without haloconv | with it |\n|---|---|--:|--:|--:|")
+    print("\n".join(rows))
+    sys.exit(worse > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -57,6 +57,8 @@ def test_speechbrain_reverberates_as_before(hc):
     x = torch.randn(4, 8001, 2)
     cases = [(x, torch.randn(1, 500, 1), 7), (x, torch.randn(4, 501, 2), 0), (x, torch.randn(1, 9000, 1), 20),
              (x[:, :1], torch.randn(1, 3, 1), 0), (x.double(), torch.randn(1, 50, 1), 3)]
+    cases += [(x, torch.randn(1, 500, 1), index) for index in (500, 600, -3)]
+    cases += [(x, torch.randn(1, 9000, 1), 8500)]  # the direct sound lies behind the sound's end
     with hc.patch("speechbrain"):
         assert time_domain.convolve1d is processing.convolve1d is not theirs
         for waveform, kernel, index in cases:

@@ -27,7 +27,8 @@ def convolve1d(waveform: torch.Tensor, kernel: torch.Tensor, padding=0, pad_type
     whole = ours(x, h[..., :n]).to(x.dtype)
     y, tail = whole[..., :n], whole[..., n:]
     y = torch.cat((y[..., :tail.shape[-1]] + tail, y[..., tail.shape[-1]:]), -1)  # the end wraps round
-    return y.roll(-int(rotation_index), -1).transpose(1, 2)
+    shift = len(range(min(kernel.shape[1], n))[:rotation_index])  # as a slice cuts the response: negative, too large
+    return y.roll(-shift, -1).transpose(1, 2)
 
 
 def replacements():

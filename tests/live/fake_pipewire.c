@@ -130,10 +130,9 @@ static int listen_to_core(void *object, struct spa_hook *hook, const struct pw_c
     return 0;
 }
 
-static int answer_sync(void *object, uint32_t id, int number)
+static int take_sync(void *object, uint32_t id, int number)
 {
-    core_events->done(core_data, PW_ID_CORE, ++n_syncs);
-    return n_syncs;
+    return ++n_syncs;
 }
 
 static struct pw_registry *get_registry(void *object, uint32_t version, size_t size)
@@ -141,7 +140,7 @@ static struct pw_registry *get_registry(void *object, uint32_t version, size_t s
     return (struct pw_registry *)&registry;
 }
 static const struct pw_core_methods core_methods = {
-    .add_listener = listen_to_core, .sync = answer_sync, .get_registry = get_registry};
+    .add_listener = listen_to_core, .sync = take_sync, .get_registry = get_registry};
 static struct spa_interface core = {.type = PW_TYPE_INTERFACE_Core, .cb.funcs = &core_methods};
 
 /* ---- what the client calls --------------------------------------------------------------------- */
@@ -195,7 +194,8 @@ void pw_thread_loop_unlock(struct pw_thread_loop *loop) {}
 void pw_thread_loop_signal(struct pw_thread_loop *loop, bool wait) {}
 int pw_thread_loop_timed_wait(struct pw_thread_loop *loop, int seconds)
 {
-    return -1;
+    core_events->done(core_data, PW_ID_CORE, n_syncs);
+    return 0;
 }
 
 static char a_context;

@@ -24,7 +24,7 @@ PROGRAM = BUILD / "tests/haloconv_faults"
 SAMPLE = 0 if os.environ.get("HC_TEST_FAULTS") == "all" else 8 if SAN else 20  # faults a command; 0: all
 LEAK = 99  # exit status of a sanitizer
 OLD = {"y.wav", "y.flac", "y.txt", "y.svg"}  # an output that is there before the command runs
-TIMES = {"time", "seconds", "times_realtime", "files_a_second"}  # in reports
+TIMES = {"time", "times", "seconds", "times_realtime", "files_a_second"}  # in reports
 # Commands run in a new folder beside the folder `in`.
 CONVOLVE = ["convolve", "-q", "--backend", "cpu"]
 BATCH = ["batch", "../in/list.csv", "-q", "-o", "out", "--backend", "cpu", "--workers", "2"]

@@ -33,7 +33,8 @@ RATE, TURNS, ROOMS, BATCH = 16000, 3, 200, 32
 
 def room(generator, seconds):
     n = int(RATE * seconds)
-    response = generator.standard_normal(n).astype(np.float32) * np.exp(-6.9 * np.arange(n, dtype=np.float32) / n) * 0.05
+    decay = np.exp(-6.9 * np.arange(n, dtype=np.float32) / n)
+    response = generator.standard_normal(n).astype(np.float32) * decay * 0.05
     response[40] = 1
     return response
 
@@ -122,11 +123,13 @@ def main():
     n, device = arguments.utterances, arguments.device
     warnings.simplefilter("ignore")
     generator = np.random.default_rng(1)
-    sounds = [generator.standard_normal(int(RATE * generator.uniform(2, 20))).astype(np.float32) * 0.1 for _ in range(n)]
+    lengths = (int(RATE * generator.uniform(2, 20)) for _ in range(n))
+    sounds = [generator.standard_normal(frames).astype(np.float32) * 0.1 for frames in lengths]
     rooms = [room(generator, generator.uniform(0.3, 2)) for _ in range(ROOMS)]
     pairs = [(i, int(generator.integers(ROOMS))) for i in range(n)]
     seconds = sum(map(len, sounds)) / RATE
-    print("| | its own, ms | haloconv, ms | times faster | its own, hours an hour | haloconv |\n|---|--:|--:|--:|--:|--:|")
+    print("| | its own, ms | haloconv, ms | times faster | its own, hours an hour | haloconv |")
+    print("|---|--:|--:|--:|--:|--:|")
     for project, calls in CALLS[device].items():
         with tempfile.TemporaryDirectory() as folder:
             try:

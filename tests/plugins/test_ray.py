@@ -56,7 +56,7 @@ def rows(folder, n_actors, reverb=Reverb, batch_size=2, **options):
     import ray
     data = ray.data.read_audio(str(folder / "in"), include_paths=True, override_num_blocks=6)
     data = data.map_batches(reverb, fn_constructor_args=[str(folder / "rooms")], fn_constructor_kwargs=options,
-                            concurrency=n_actors, batch_size=batch_size, num_cpus=0.5)
+                            compute=ray.data.ActorPoolStrategy(size=n_actors), batch_size=batch_size, num_cpus=0.5)
     return {pathlib.Path(row["path"]).name: row for row in data.take_all()}
 
 
@@ -172,6 +172,25 @@ def test_a_batch_without_its_columns_is_refused():
             Reverb(np.ones((1, 4), np.float32), **wrong)
 
 
+def test_a_stage_of_curator_convolves_as_reverb_does(sounds):
+    pytest.importorskip("nemo_curator.stages.audio", reason="no NeMo Curator; pip install nemo-curator")
+    torch = pytest.importorskip("torch")
+    from haloconv.curator import ReverbStage
+    from nemo_curator.tasks import AudioTask
+    waveforms = [noise(4000, 1, seed=i).T for i in range(12)]
+    tasks = [AudioTask(data={"audio_filepath": f"{i}.wav", "sample_rate": RATE, "waveform": torch.from_numpy(x)})
+             for i, x in enumerate(waveforms)]
+    stage = ReverbStage(str(sounds / "rooms"), p=0.5, seed=1, device="cpu")
+    stage.setup()
+    done = stage.process_batch(tasks)
+    expected = Reverb(str(sounds / "rooms"), p=0.5, seed=1, device="cpu")(
+        {"amplitude": waveforms, "sample_rate": [RATE] * 12, "path": [f"{i}.wav" for i in range(12)]})
+    assert [task.data["response"] for task in done] == list(expected["response"])
+    assert min(expected["response"]) == -1 < max(expected["response"])
+    for task, x in zip(done, expected["amplitude"]):
+        assert np.array_equal(task.data["waveform"].numpy(), x) and task.data["num_samples"] == 4000
+
+
 # ---- python -m haloconv.ray ------------------------------------------------------------------------------------------
 def on_ray(address, *args):
     """Start the program on the cluster."""
@@ -236,3 +255,10 @@ def test_what_ray_cannot_share_out_is_refused(cluster, sounds):
         process = on_ray(cluster, *args, "-o", "out")
         _, messages = process.communicate(timeout=60)
         assert process.returncode == 2 and reason in messages, messages
+
+
+def test_a_node_without_the_program_says_so_instead_of_dying(monkeypatch):
+    from haloconv import _program, _ray_batch
+    monkeypatch.setattr(_program.os, "access", lambda path, mode: False)
+    status, report, messages = _ray_batch._run(".", ["list.csv"], 0)
+    assert (status, report) == (2, None) and messages.startswith("the program is not installed"), messages

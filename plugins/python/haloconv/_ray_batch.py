@@ -35,8 +35,12 @@ def _die_with_parent() -> None:
 def _run(folder: str, arguments: Sequence[str], wait_s: float) -> Ended:
     """A task: run `haloconv batch` in a folder. If Ray ends the task's worker, the kernel ends the program."""
     time.sleep(wait_s)
-    done = subprocess.run([find(), "batch", *arguments], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, errors="replace", preexec_fn=_die_with_parent)
+    try:
+        program = find()
+    except SystemExit as error:  # in a task of Ray it would end the worker, and its reason would be lost
+        return 2, None, str(error).split("haloconv: ", 1)[-1]
+    done = subprocess.run([program, "batch", *arguments], cwd=folder, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, errors="replace", preexec_fn=_die_with_parent)
     report = json.loads(done.stdout) if done.stdout.startswith("{") else None
     return done.returncode, report, done.stderr[-2000:].strip()
 

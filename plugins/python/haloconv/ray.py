@@ -3,7 +3,8 @@
     from haloconv.ray import Reverb
     sounds = ray.data.read_audio("speech/", include_paths=True)
     wet = sounds.map_batches(Reverb, fn_constructor_args=["rooms/"], fn_constructor_kwargs={"p": 0.5, "seed": 7},
-                             concurrency=2, batch_size=64)      # num_gpus=1: each actor convolves on a GPU
+                             compute=ray.data.ActorPoolStrategy(size=2), batch_size=64)
+                             # with num_gpus=1 each actor convolves on a GPU
 
     python -m haloconv.ray list.csv --output wet --level rms    # haloconv batch, shared out over a cluster
 """

@@ -1,9 +1,12 @@
-"""haloconv.patch() of lhotse, SpeechBrain and audiomentations: their results, random numbers and errors."""
+"""haloconv.patch() of lhotse, SpeechBrain, audiomentations, NeMo and ESPnet: their results, random numbers and errors."""
 
+import contextlib
+import json
 import random
 
 import numpy as np
 import pytest
+import scipy.signal
 import soundfile
 from test_python import hc  # noqa: F401  (a fixture)
 
@@ -95,3 +98,48 @@ def test_audiomentations_applies_as_before(hc, tmp_path):
                 results.append([transform(x, 16000) for _ in range(4)])
         for theirs, ours in zip(*results):
             close(ours, theirs)
+
+
+def test_nemo_perturbs_as_before(hc, tmp_path):
+    perturb = pytest.importorskip("nemo.collections.asr.parts.preprocessing.perturb")
+    paths = rooms(tmp_path)
+    (tmp_path / "rooms.json").write_text("".join(
+        json.dumps({"audio_filepath": str(path), "duration": 0.1, "text": ""}) + "\n" for path in paths))
+    noise = np.random.default_rng(6).standard_normal(9000).astype("f4") * 0.1
+    results = []
+    for patched in (False, True):
+        random.seed(7)
+        sounds = []
+        with hc.patch("nemo") if patched else contextlib.nullcontext():
+            for options in ({}, {"shift_impulse": True, "normalize_impulse": True}):
+                sound = perturb.AudioSegment(noise, 16000)
+                perturb.ImpulsePerturbation(str(tmp_path / "rooms.json"), **options).perturb(sound)
+                sounds.append(sound.samples)
+            assert perturb.signal.get_window is scipy.signal.get_window
+        results.append(sounds)
+    for theirs, ours in zip(*results):
+        close(ours, theirs)
+        assert not np.array_equal(ours, theirs)  # haloconv was called
+    assert perturb.signal is scipy.signal
+
+
+def test_espnet_preprocesses_as_before(hc, tmp_path):
+    preprocessor = pytest.importorskip("espnet2.train.preprocessor")
+    results = []
+    for patched in (False, True):
+        np.random.seed(8)
+        sounds = []
+        for channels in (1, 2):
+            scp = "".join(f"room{i} {path}\n" for i, path in enumerate(rooms(tmp_path, channels=channels)))
+            (tmp_path / "rooms.scp").write_text(scp)
+            common = preprocessor.CommonPreprocessor(train=True, rir_scp=str(tmp_path / "rooms.scp"))
+            enhance = preprocessor.EnhPreprocessor(train=True, rir_scp=str(tmp_path / "rooms.scp"), sample_rate=16000)
+            sound = np.random.default_rng(9).standard_normal(9000) * 0.1
+            with hc.patch("espnet") if patched else contextlib.nullcontext():
+                sounds.append(common("a", {"speech": sound})["speech"])
+                sounds += enhance("a", {"speech_mix": sound, "speech_ref1": sound}).values()
+        results.append(sounds)
+    for theirs, ours in zip(*results):
+        close(ours, theirs)
+        assert not np.array_equal(ours, theirs)  # haloconv was called
+    assert preprocessor.scipy.signal is scipy.signal

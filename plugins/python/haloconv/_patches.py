@@ -21,7 +21,8 @@ def _numbers(version):
 
 def _adapter(project):
     """The module of _adapters for a project that is installed in a version that it knows."""
-    known = [module.name for module in pkgutil.iter_modules(_adapters.__path__)]
+    known = [module.name for module in pkgutil.iter_modules(_adapters.__path__)
+             if not module.name.startswith("_")]
     if project not in known:
         raise ValueError(f"patch({project!r}): this project is unknown; known are {', '.join(known)}")
     adapter = importlib.import_module(f"{_adapters.__name__}.{project}")

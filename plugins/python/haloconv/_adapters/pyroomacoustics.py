@@ -12,18 +12,11 @@ import numpy as np
 import pyroomacoustics.room
 import scipy.signal
 
-from .._arrays import convolve_tensors
+from ._scipy import by_haloconv
 
 DISTRIBUTION, VERSIONS = "pyroomacoustics", ("0.10", "0.11")
 
-
-def fftconvolve(a, b):
-    """scipy.signal.fftconvolve(a, b) of [N] and [M] by haloconv: float64 [N + M - 1]. Any thread."""
-    a, b = np.asarray(a), np.asarray(b)
-    if a.ndim != 1 or b.ndim != 1 or not (a.size and b.size) or np.iscomplexobj(a) or np.iscomplexobj(b):
-        return scipy.signal.fftconvolve(a, b)
-    x, h = (a, b) if len(a) >= len(b) else (b, a)
-    return np.asarray(convolve_tensors(x, h), np.float64)
+fftconvolve = by_haloconv(scipy.signal.fftconvolve, np.float32, np.float64)  # simulate imports it from here
 
 
 def replacements():

@@ -375,7 +375,10 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
     const struct journal_entry *entry = journal_entry_of(batch, row);
     if (!entry) return false;
     bool lacks_t30 = batch->settings->report && figures_check(entry->figures) == FIGURES_LACK_T30;
-    if (!lacks_t30) batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row)); /* else the file job counts it */
+    if (!lacks_t30) { /* else the file job does this */
+        batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row));
+        if (row->tar) tar_source_row_finished(row->tar);
+    }
     if (!lacks_t30 || add_t30(batch, row, entry)) batch_count(batch, COUNT_RESUMED, 1);
     return true;
 }

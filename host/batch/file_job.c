@@ -29,14 +29,9 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
     const struct tar_member *member = row->tar ? &row->tar->input->members[row->member] : NULL;
-    const char *content = NULL;
-    if (member) {
-        pthread_mutex_lock(&row->tar->lock);
-        content = tar_source_content(row->tar, why, cap);
-        pthread_mutex_unlock(&row->tar->lock);
-        if (!content) return false;
-    }
-    bool good = member ? sound_in_open_inside(&job->in, row->input, content, member->from, member->bytes, why, cap)
+    if (member && !tar_source_open(row->tar, why, cap)) return false;
+    bool good = member ? sound_in_open_inside(&job->in, row->input, row->tar->content_path, member->from, member->bytes,
+                                              why, cap)
                        : sound_in_open(&job->in, row->input, NULL, why, cap);
     if (!good || (row->start_s == 0 && isinf(row->length_s))) return good;
     double first = round(row->start_s * job->in.rate), n = fmax(round(row->length_s * job->in.rate), 1);
@@ -113,6 +108,7 @@ void file_job_close(struct file_job *job)
     free(job->mixed);
     if (job->content >= 0) close(job->content);
     if (job->row->tar && job->failed) tar_job_leave_out(job);
+    if (job->row->tar) tar_source_row_finished(job->row->tar);
     job->content = -1;
     job->mask = NULL;
     job->kept = job->mixed = NULL;

@@ -126,9 +126,10 @@ def slurm(monkeypatch, **variables):
         return batch("list.csv", "-o", "slurm", "--shard", "slurm")["done"]
 
 
-@pytest.mark.parametrize("first, step", [(0, 1), (1, 1), (4, 3)])
-def test_the_ids_of_a_slurm_array_share_the_list(sounds, monkeypatch, first, step):
-    variables = {"SLURM_ARRAY_TASK_MIN": first, "SLURM_ARRAY_TASK_STEP": step, "SLURM_PROCID": 0, "SLURM_NTASKS": 1}
+@pytest.mark.parametrize("first, step, n_tasks", [(0, 1, {}), (1, 1, {}), (4, 3, {"SLURM_NTASKS": 1})])
+def test_the_ids_of_a_slurm_array_share_the_list(sounds, monkeypatch, first, step, n_tasks):
+    """Slurm sets SLURM_NTASKS where the script gives --ntasks."""
+    variables = {"SLURM_ARRAY_TASK_MIN": first, "SLURM_ARRAY_TASK_STEP": step, "SLURM_PROCID": 0, **n_tasks}
     done = [slurm(monkeypatch, SLURM_ARRAY_TASK_ID=first + i * step, **variables) for i in range(3)]
     batch("list.csv", "-o", "one")
     assert sum(done) == 12 and min(done) > 0 and tree(sounds / "slurm") == tree(sounds / "one")
@@ -146,7 +147,8 @@ def test_the_tasks_of_srun_share_the_list(sounds, monkeypatch):
 
 @pytest.mark.parametrize("variables, reason", [
     ({}, "Slurm has not started this process"), ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, "by srun"),
-    ({**SLURM, "SLURM_ARRAY_TASK_ID": "7"}, "gaps"), ({"SLURM_PROCID": "1", "SLURM_NTASKS": "1"}, "is not a share")])
+    ({**SLURM, "SLURM_ARRAY_TASK_ID": "7"}, "gaps"), ({"SLURM_PROCID": "1", "SLURM_NTASKS": "1"}, "is not a share"),
+    ({"SLURM_PROCID": "0", "OMPI_COMM_WORLD_SIZE": "2"}, "mpirun")])
 def test_what_is_no_share_of_slurm_is_refused(sounds, monkeypatch, variables, reason):
     for name in ("SLURM_PROCID", "SLURM_ARRAY_TASK_ID"):
         monkeypatch.delenv(name, raising=False)

@@ -62,14 +62,15 @@ static bool open_input(struct file_job *job, const char *backend, char *why, siz
     start = batch_time(batch, COUNT_READ_US, start);
     job->n_in = job->in.n_channels;
     if (!(row->path ? moving_job_open(job, backend, why, cap) : open_mask(job, why, cap))) return false;
-    batch_time(batch, COUNT_MASKS_US, start);
     const int n_frames = job->mask ? job->mask->n_frames : job->n_taps;
     job->range = output_range_make(row->tail, n_frames);
     job->kept_stride = job->in.n_frames + n_frames;
     if (row->level != LEVEL_NONE || row->noise)
         job->stage = job->in.n_frames < 0 || job->kept_stride * job->n_out > KEPT_FLOATS ? JOB_MEASURES : JOB_KEEPS;
     job->n_passes = 1 + (job->stage == JOB_MEASURES) * ((row->level != LEVEL_NONE) + (row->noise != NULL));
-    return !row->noise || noise_open(&job->noise, &batch->masks, row->noise, job->in.rate, job->n_out, why, cap);
+    bool good = !row->noise || noise_open(&job->noise, &batch->masks, row->noise, job->in.rate, job->n_out, why, cap);
+    batch_time(batch, COUNT_MASKS_US, start);
+    return good;
 }
 
 bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row, const char *backend)

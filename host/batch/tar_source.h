@@ -57,7 +57,7 @@ bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, con
 /* Opens the input's content for a row, if no other row has opened it. false: why has the reason. Any thread. */
 bool tar_source_open(struct tar_source *tar, char *why, size_t cap);
 
-/* Call it for each row, at its end: after the last one the content is closed, and its disk space is free. Any thread. */
+/* Call it for each row, at its end: after the last one the content is closed, and its space is free. Any thread. */
 void tar_source_row_finished(struct tar_source *tar);
 
 void tar_sources_free(struct tar_source *list);

@@ -243,7 +243,8 @@ def test_the_unpacked_tar_files_of_a_report_are_closed_one_by_one(shards):
         compress(shards / f"t-{i}.tar.gz", shards / f"u-{i}.tar.gz")
     args = ["--inputs", "u-*.tar.gz", "--masks", "rooms/r0.wav", "-o", "out"]
     assert batch(*args)["done"] == 40
-    run = ["bash", "-c", f"ulimit -n 30; exec {HALOCONV} batch {shlex.join(args)} --workers 1 --resume --report a.jsonl -q"]
+    args += ["--workers", "1", "--resume", "--report", "a.jsonl", "-q"]
+    run = ["bash", "-c", f"ulimit -n 30; exec {HALOCONV} batch {shlex.join(args)}"]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0 and len((shards / "a.jsonl").read_text().splitlines()) == 40, done.stderr
 

@@ -143,7 +143,8 @@ bool name_outputs(struct manifest *manifest, const char *extension, char *why, s
                             .extension = extension,
                             .sorted = malloc((manifest->n + 1) * sizeof *naming.sorted),
                             .listed = malloc(manifest->n + 1)};
-    bool good = (naming.sorted && naming.listed && name_rows(&naming)) || manifest_no_memory(why, cap);
+    bool good = naming.sorted && naming.listed && name_rows(&naming);
+    if (!good) manifest_no_memory(why, cap);
     good = good && number_names(&naming, false, why, cap) && number_names(&naming, true, why, cap);
     for (struct tar_source *tar = manifest->tars; tar && good; tar = tar->next) {
         tar->output = manifest->rows[tar->first_row].output;

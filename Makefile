@@ -43,10 +43,10 @@ CUDA_ARCHS ?= $(or $(GPU_ARCHS),$(if $(filter 1,$(WITH_CUDA)),all))
 override CUDA_ARCHS := $(if $(filter all,$(CUDA_ARCHS)),$(ALL_CUDA_ARCHS),$(CUDA_ARCHS))
 
 # ---- what is found ---------------------------------------------------------------------------------------------------
-# find NAME,package: sets HAVE_NAME to the version, and reports it
+# find NAME,packages: sets HAVE_NAME to the version of the first package, and reports it
 pkg_version = $(shell $(PKG_CONFIG) --modversion $(1) 2>/dev/null)
 define find
-HAVE_$(1) := $$(if $$(filter 0,$$(WITH_$(1))),,$$(call pkg_version,$(2)))
+HAVE_$(1) := $$(if $$(filter 0,$$(WITH_$(1))),,$$(firstword $$(call pkg_version,$(2))))
 ifeq ($$(WITH_$(1)),1)
 ifeq ($$(HAVE_$(1)),)
 $$(error WITH_$(1)=1, but pkg-config finds no $(2); make setup-build and setup-test install packages)
@@ -68,7 +68,7 @@ HDF5_SONAME := $(if $(HAVE_HDF5),$(or $(shell $(CROSS_PREFIX)objdump -p $(HDF5_D
                  sed -n 's/^ *SONAME *//p'),libhdf5.so))
 $(eval $(call find,SAMPLERATE,samplerate))
 $(eval $(call find,JANSSON,jansson))
-$(eval $(call find,ARCHIVE,libarchive))
+$(eval $(call find,ARCHIVE,libarchive zlib))
 $(eval $(call find,CAIRO,cairo))
 $(eval $(call find,X11,x11))
 $(eval $(call find,PORTAUDIO,portaudio-2.0))
@@ -80,9 +80,9 @@ $(eval $(call find,WEBSOCKETS,libwebsockets))
 $(eval $(call find,LV2,lv2))
 $(eval $(call find,MPI,ompi-c))
 DPF := /usr/share/dpf/distrho/src
-# libarchive's readers of other formats load twelve libraries; a static one leaves them out.
+# zlib unpacks compressed tar files. libarchive's readers of other formats load twelve libraries; a static one leaves them out.
 ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libarchive)/libarchive.a),\
-                 $(shell $(PKG_CONFIG) --libs libarchive)))
+                 $(shell $(PKG_CONFIG) --libs libarchive)) -lz)
 # The plugins' window needs pugl's sources, too (plugins/window/window.mk).
 PUGL ?= /usr/share/dpf/dgl/src/pugl-upstream
 WINDOW := $(if $(and $(HAVE_CAIRO),$(HAVE_X11),$(wildcard $(PUGL)/src/x11_stub.c)),$(BUILD)/libhaloconv_window.a)

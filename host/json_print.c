@@ -5,12 +5,11 @@
 
 #include <math.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts failed allocations: jansson omits a value that found no memory, and callers do not check each value. */
+/* Notes a failed allocation: jansson omits a value that found no memory, and callers do not check each value. */
 static atomic_bool out_of_memory;
 
 static void *json_malloc(size_t bytes)
@@ -25,9 +24,14 @@ void json_start(void)
     json_set_alloc_funcs(json_malloc, free);
 }
 
+bool json_lacks_memory(void)
+{
+    return atomic_load(&out_of_memory);
+}
+
 int json_print(json_t *object, int digits, const char *subject)
 {
-    bool good = object && !atomic_load(&out_of_memory) &&
+    bool good = object && !json_lacks_memory() &&
                 json_dumpf(object, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(digits)) == 0;
     json_decref(object);
     if (good) putchar('\n');

@@ -3,9 +3,13 @@
 #define JSON_PRINT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* Call this before any function of jansson: json_print then detects that a value of its object found no memory. */
 void json_start(void);
+
+/* Has a value or a text of JSON found no memory since json_start? It may be incomplete then, without another sign. */
+bool json_lacks_memory(void);
 
 /* Prints an object with `digits` digits a number, and frees it. Returns the exit status. If a value of the object found
  * no memory, or object is NULL for that reason, prints an error about subject instead. */

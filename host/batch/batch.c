@@ -118,8 +118,7 @@ static const struct option_row batch_options[] = {
      option_flag, OPTION_TO(struct batch_settings, fail_fast)},
     {"shard", 0, "I/N|slurm",
      "Convolve the I-th of N shares of the list, I from 1, as for GNU parallel. slurm: the share of this task of srun "
-     "and "
-     "of this id of sbatch's --array, from 0 or from 1",
+     "and of this id of sbatch's --array, from 0 or from 1",
      read_shard, .to = 0},
     {"backend", 0, "auto|cpu|cuda|cuda:N", "Processor to convolve on; cuda spreads the workers over all GPUs [auto]",
      option_backend, OPTION_TO(struct batch_settings, backend)},
@@ -149,13 +148,11 @@ static const struct command_line batch_line = {
         "Convolves many sound files with many masks. MANIFEST is CSV with a header, or an object of JSON a line (- is "
         "standard input). Its columns are input and mask, and optionally output (a name below FOLDER), gain (dB), "
         "tail, level, seed, path (of moving sources), start and length (of the input, in seconds), align (yes: leave "
-        "out the mask before "
-        "its direct sound), early (milliseconds of the mask to keep after its direct sound), noise (a sound that is "
-        "added) and snr (in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its files, "
-        "drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar file "
-        "(.tar, .tar.gz, .tgz) "
-        "becomes a tar file with the same members in the same order, its sounds convolved. The man page has the "
-        "details.\v"
+        "out the mask before its direct sound), early (milliseconds of the mask to keep after its direct sound), noise "
+        "(a sound that is added) and snr (in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its "
+        "files, drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar "
+        "file (.tar, .tar.gz, .tgz) becomes a tar file with the same members in the same order, its sounds convolved. "
+        "The man page has the details.\v"
         "Under mpirun the processes share the list. The outputs do not depend on the number of workers, shares or "
         "processes.\n\n"
         "  haloconv batch --inputs 'speech/*.wav' --masks 'rooms/*.wav' \\\n"

@@ -30,7 +30,9 @@ static char *figures_text(json_t *figures)
 {
     char *text = figures ? json_dumps(figures, LINE_FORMAT) : NULL;
     json_decref(figures);
-    return text;
+    if (!json_lacks_memory()) return text;
+    free(text);
+    return NULL;
 }
 
 char *figures_of(const struct file_job *job)
@@ -112,7 +114,7 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
     if (!entry || figures_check(entry->figures) != FIGURES_WHOLE) return errno != ENOMEM;
     json_t *line = cells_of(batch, row), *figures = figures_read(entry->figures);
     bool good = line && figures && json_object_update(line, figures) == 0 && json_dumpf(line, file, LINE_FORMAT) == 0 &&
-                putc('\n', file) != EOF;
+                !json_lacks_memory() && putc('\n', file) != EOF;
     json_decref(line);
     json_decref(figures);
     return good;

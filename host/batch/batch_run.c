@@ -23,7 +23,8 @@ static int by_mask_name(const void *a, const void *b)
 {
     const struct entry *p = a, *q = b;
     int order = strcmp(p->row->mask, q->row->mask);
-    return order ? order : p->row < q->row ? -1 : p->row > q->row;
+    if (order) return order;
+    return p->row < q->row ? -1 : p->row > q->row;
 }
 
 /* Four classes an octave: files of one class waste little of one another's time when one engine convolves them in

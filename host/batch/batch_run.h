@@ -46,7 +46,8 @@ enum { BATCH_PIECE = 32, BATCH_ENGINES = 4, BATCH_CHANNELS = 32 /* max. channels
 enum batch_count { /* frames count one channel, at the files' rates; sound is the length of the inputs */
     COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
     COUNT_CLIPPED_FILES, COUNT_WORK_DONE, COUNT_WORK_LEFT /* batch_row_work */,
-    COUNT_READ_US, COUNT_MASKS_US, COUNT_CONVOLVE_US, COUNT_WRITE_US /* time of all workers: batch_time */,
+    COUNT_READ_US, COUNT_MASKS_US, COUNT_CONVOLVE_US, COUNT_WRITE_US, COUNT_WORKERS_US /* of all
+    workers: batch_time; COUNT_WORKERS_US: from their starts to their ends */,
     COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
 };
 

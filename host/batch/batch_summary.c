@@ -65,9 +65,19 @@ static void report_counts(const struct batch *batch, const int64_t *counts, doub
 /* Seconds of all workers; they wait for the disk in read and write. */
 static json_t *times_json(const int64_t *counts)
 {
-    return json_pack("{s:f, s:f, s:f, s:f}", "read", (double)counts[COUNT_READ_US] * 1e-6, "masks",
-                     (double)counts[COUNT_MASKS_US] * 1e-6, "convolve", (double)counts[COUNT_CONVOLVE_US] * 1e-6,
-                     "write", (double)counts[COUNT_WRITE_US] * 1e-6);
+    static const struct {
+        const char *name;
+        enum batch_count count;
+    } parts[] = {
+        {"read", COUNT_READ_US}, {"masks", COUNT_MASKS_US}, {"convolve", COUNT_CONVOLVE_US}, {"write", COUNT_WRITE_US}};
+    json_t *times = json_object();
+    int64_t other = counts[COUNT_WORKERS_US];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        json_object_set_new(times, parts[i].name, json_real((double)counts[parts[i].count] * 1e-6));
+        other -= counts[parts[i].count];
+    }
+    json_object_set_new(times, "other", json_real((double)other * 1e-6));
+    return times;
 }
 
 static int run_json(const struct batch *batch, const struct journal_list *list, const int64_t *counts, double seconds)

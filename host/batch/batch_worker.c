@@ -244,46 +244,55 @@ static bool group_convolve(const struct group *group)
     }
 }
 
-/* Repeats the convolution for the jobs that need another pass; the other jobs need no block. */
-static bool other_passes(const struct group *group)
+static void open_outputs(struct file_job *const *jobs, int n)
 {
-    for (;;) {
-        bool again = false;
-        for (int i = 0; i < group->n; i++) again |= file_job_next_pass(group->jobs[i]);
-        if (!again) return true;
-        hc_reset(group->entry->engine);
-        if (!group_convolve(group)) return false;
-    }
+    double start = stopwatch_now();
+    for (int i = 0; i < n; i++) file_job_open_output(jobs[i]);
+    batch_time(jobs[0]->batch, COUNT_WRITE_US, start);
+}
+
+/* Finds the gains of the outputs, and writes those that were kept. true: convolve again, then repeat this call. */
+static bool outputs_need_pass(struct file_job *const *jobs, int n)
+{
+    double start = stopwatch_now();
+    bool again = false;
+    for (int i = 0; i < n; i++) again |= file_job_next_pass(jobs[i]);
+    batch_time(jobs[0]->batch, COUNT_WRITE_US, start);
+    return again;
+}
+
+static void commit_outputs(struct file_job *const *jobs, int n)
+{
+    double start = stopwatch_now();
+    for (int i = 0; i < n; i++) file_job_commit(jobs[i]);
+    batch_time(jobs[0]->batch, COUNT_WRITE_US, start);
 }
 
 static void run_group(struct group *group)
 {
-    group->entry = entry_for(group->worker, job_shape(group->jobs[0]));
-    if (!group->entry) return;
-    struct batch *batch = group->worker->batch;
     double start = stopwatch_now();
-    for (int i = 0; i < group->n; i++) file_job_open_output(group->jobs[i]);
-    start = batch_time(batch, COUNT_WRITE_US, start);
-    if (!set_masks(group)) return;
-    batch_time(batch, COUNT_CONVOLVE_US, start);
-    if (!group_convolve(group) || !other_passes(group)) return;
-    start = stopwatch_now();
-    for (int i = 0; i < group->n; i++) file_job_commit(group->jobs[i]);
-    batch_time(batch, COUNT_WRITE_US, start);
+    group->entry = entry_for(group->worker, job_shape(group->jobs[0]));
+    if (!group->entry || !set_masks(group)) return;
+    batch_time(group->worker->batch, COUNT_CONVOLVE_US, start);
+    open_outputs(group->jobs, group->n);
+    if (!group_convolve(group)) return;
+    while (outputs_need_pass(group->jobs, group->n)) { /* the other jobs need no block */
+        hc_reset(group->entry->engine);
+        if (!group_convolve(group)) return;
+    }
+    commit_outputs(group->jobs, group->n);
 }
 
 /* Convolves file jobs whose sources move, all over one bank. */
 static void run_moving(struct file_job *const *jobs, int n)
 {
-    for (int i = 0; i < n; i++) file_job_open_output(jobs[i]);
-    for (bool again = true; again;) {
+    open_outputs(jobs, n);
+    for (bool again = true; again; again = outputs_need_pass(jobs, n)) {
         double start = stopwatch_now();
         if (!moving_jobs_convolve(jobs, n)) return;
         batch_time(jobs[0]->batch, COUNT_CONVOLVE_US, start);
-        again = false;
-        for (int i = 0; i < n; i++) again |= file_job_next_pass(jobs[i]);
     }
-    for (int i = 0; i < n; i++) file_job_commit(jobs[i]);
+    commit_outputs(jobs, n);
 }
 
 /* Runs the group of moving jobs that begins with jobs[i], and marks its jobs as done. */
@@ -375,7 +384,10 @@ static bool is_done(struct batch *batch, const struct manifest_row *row)
     const struct journal_entry *entry = journal_entry_of(batch, row);
     if (!entry) return false;
     bool lacks_t30 = batch->settings->report && figures_check(entry->figures) == FIGURES_LACK_T30;
-    if (!lacks_t30) batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row)); /* else the file job counts it */
+    if (!lacks_t30) { /* else the file job does this */
+        batch_count(batch, COUNT_WORK_LEFT, -batch_row_work(batch, row));
+        if (row->tar) tar_source_row_finished(row->tar);
+    }
     if (!lacks_t30 || add_t30(batch, row, entry)) batch_count(batch, COUNT_RESUMED, 1);
     return true;
 }
@@ -414,6 +426,7 @@ void *batch_worker(void *data)
     struct batch *batch = data;
     struct worker worker = {.batch = batch};
     struct file_job *jobs = calloc(BATCH_PIECE, sizeof *jobs);
+    double start = stopwatch_now();
     worker_choose_backend(&worker, atomic_fetch_add(&batch->n_started, 1));
     if (!jobs) batch_stop(batch, "no memory for a worker; use fewer --workers");
     while (jobs && !atomic_load(&batch->stopped)) {
@@ -430,5 +443,6 @@ void *batch_worker(void *data)
         entry_close(&worker.entries[i]);
     }
     free(jobs);
+    batch_time(batch, COUNT_WORKERS_US, start);
     return NULL;
 }

@@ -29,14 +29,9 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
     const struct tar_member *member = row->tar ? &row->tar->input->members[row->member] : NULL;
-    const char *content = NULL;
-    if (member) {
-        pthread_mutex_lock(&row->tar->lock);
-        content = tar_source_content(row->tar, why, cap);
-        pthread_mutex_unlock(&row->tar->lock);
-        if (!content) return false;
-    }
-    bool good = member ? sound_in_open_inside(&job->in, row->input, content, member->from, member->bytes, why, cap)
+    if (member && !tar_source_open(row->tar, why, cap)) return false;
+    bool good = member ? sound_in_open_inside(&job->in, row->input, row->tar->content_path, member->from, member->bytes,
+                                              why, cap)
                        : sound_in_open(&job->in, row->input, NULL, why, cap);
     if (!good || (row->start_s == 0 && isinf(row->length_s))) return good;
     double first = round(row->start_s * job->in.rate), n = fmax(round(row->length_s * job->in.rate), 1);
@@ -67,14 +62,15 @@ static bool open_input(struct file_job *job, const char *backend, char *why, siz
     start = batch_time(batch, COUNT_READ_US, start);
     job->n_in = job->in.n_channels;
     if (!(row->path ? moving_job_open(job, backend, why, cap) : open_mask(job, why, cap))) return false;
-    batch_time(batch, COUNT_MASKS_US, start);
     const int n_frames = job->mask ? job->mask->n_frames : job->n_taps;
     job->range = output_range_make(row->tail, n_frames);
     job->kept_stride = job->in.n_frames + n_frames;
     if (row->level != LEVEL_NONE || row->noise)
         job->stage = job->in.n_frames < 0 || job->kept_stride * job->n_out > KEPT_FLOATS ? JOB_MEASURES : JOB_KEEPS;
     job->n_passes = 1 + (job->stage == JOB_MEASURES) * ((row->level != LEVEL_NONE) + (row->noise != NULL));
-    return !row->noise || noise_open(&job->noise, &batch->masks, row->noise, job->in.rate, job->n_out, why, cap);
+    bool good = !row->noise || noise_open(&job->noise, &batch->masks, row->noise, job->in.rate, job->n_out, why, cap);
+    batch_time(batch, COUNT_MASKS_US, start);
+    return good;
 }
 
 bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row, const char *backend)
@@ -113,6 +109,7 @@ void file_job_close(struct file_job *job)
     free(job->mixed);
     if (job->content >= 0) close(job->content);
     if (job->row->tar && job->failed) tar_job_leave_out(job);
+    if (job->row->tar) tar_source_row_finished(job->row->tar);
     job->content = -1;
     job->mask = NULL;
     job->kept = job->mixed = NULL;

@@ -52,21 +52,28 @@ static int stem_length(const char *name)
     return (int)(dot && dot > name ? (size_t)(dot - name) : strlen(name));
 }
 
+static const char *output_extension(const struct manifest_row *row, const char *extension)
+{
+    if (row->tar) return "tar";
+    if (extension) return extension;
+    const char *input = base_name(row->input), *dot = strrchr(input, '.');
+    return dot && dot > input && !sound_format_refuses(input) ? dot + 1 : "wav";
+}
+
 /* Returns INPUT_MASK.EXT; number > 0: INPUT_MASK-NUMBER.EXT. A tar file with several masks becomes INPUT.tar. */
 static const char *output_name(struct manifest *manifest, const struct manifest_row *row, const char *extension,
                                size_t number)
 {
-    const char *input = base_name(row->tar ? row->tar->path : row->input), *mask = base_name(row->mask);
-    const char *dot = strrchr(input, '.');
-    bool has_mask = !row->tar || row->tar->has_one_mask;
+    const struct tar_source *tar = row->tar;
+    const char *input = base_name(tar ? tar->path : row->input), *mask = base_name(row->mask);
+    const char *ext = output_extension(row, extension);
+    const size_t n_packed = tar ? tar_packed_suffix(input) : 0; /* .tar.gz becomes .tar */
+    const bool has_mask = !tar || tar->has_one_mask;
+    int n_input = n_packed ? (int)(strlen(input) - n_packed) : stem_length(input);
+    int n_mask = has_mask ? stem_length(mask) : 0;
     char suffix[32] = "";
-    if (!number && row->tar) number = row->tar->number;
+    if (!number && tar) number = tar->number;
     if (number) snprintf(suffix, sizeof suffix, "-%zu", number);
-    bool keeps = dot && dot > input && (row->tar || !sound_format_refuses(input));
-    const size_t n_packed = row->tar ? tar_packed_suffix(input) : 0; /* .tar.gz becomes .tar */
-    const char *ext = n_packed ? "tar" : extension && !row->tar ? extension : keeps ? dot + 1 : "wav";
-    int n_input = n_packed ? (int)(strlen(input) - n_packed) : stem_length(input),
-        n_mask = has_mask ? stem_length(mask) : 0;
     size_t bytes = (size_t)n_input + (size_t)n_mask + strlen(suffix) + strlen(ext) + 3;
     char *name = text_alloc(&manifest->texts, bytes);
     if (name) snprintf(name, bytes, "%.*s%s%.*s%s.%s", n_input, input, has_mask ? "_" : "", n_mask, mask, suffix, ext);
@@ -77,48 +84,73 @@ static int by_output(const void *a, const void *b)
 {
     const struct manifest_row *p = *(const struct manifest_row *const *)a, *q = *(const struct manifest_row *const *)b;
     int order = strcmp(p->output, q->output);
-    return order ? order : p < q ? -1 : p > q;
+    if (order) return order;
+    return p < q ? -1 : p > q;
+}
+
+struct naming {
+    struct manifest *manifest;
+    const char *extension;
+    const struct manifest_row **sorted; /* [n], by output; the first row of a tar file stands for all */
+    size_t n;
+    bool *listed; /* [manifest->n]: the list has the row's output */
+};
+
+/* Names the outputs that the list leaves out. false: no memory. */
+static bool name_rows(struct naming *naming)
+{
+    struct manifest *manifest = naming->manifest;
+    for (size_t i = 0; i < manifest->n; i++) {
+        struct manifest_row *row = &manifest->rows[i];
+        if (row->tar && row->tar->first_row != i) continue;
+        if (row->tar) row->output = row->tar->output;
+        naming->listed[i] = row->output != NULL;
+        if (!row->output) row->output = output_name(manifest, row, naming->extension, 0);
+        if (!row->output) return false;
+        naming->sorted[naming->n++] = row;
+    }
+    return true;
+}
+
+/* Numbers the names that several rows have, except one that the list has. is_numbered: they are, and still meet. */
+static bool number_names(struct naming *naming, bool is_numbered, char *why, size_t cap)
+{
+    struct manifest *manifest = naming->manifest;
+    const struct manifest_row **sorted = naming->sorted;
+    qsort(sorted, naming->n, sizeof *sorted, by_output);
+    for (size_t i = 0, end; i < naming->n; i = end) {
+        size_t n_listed = naming->listed[sorted[i] - manifest->rows];
+        for (end = i + 1; end < naming->n && strcmp(sorted[end]->output, sorted[i]->output) == 0; end++)
+            n_listed += naming->listed[sorted[end] - manifest->rows];
+        if (end == i + 1) continue;
+        if (n_listed > 1 || is_numbered)
+            return message_write(why, cap, "output %s: rows %zu and %zu both write it; give them different names",
+                                 sorted[i]->output, manifest_row_number(manifest, sorted[i]),
+                                 manifest_row_number(manifest, sorted[i + 1]));
+        for (size_t j = i; j < end; j++) {
+            struct manifest_row *row = &manifest->rows[sorted[j] - manifest->rows];
+            if (naming->listed[row - manifest->rows]) continue;
+            row->output = output_name(manifest, row, naming->extension, manifest_row_number(manifest, row));
+            if (!row->output) return manifest_no_memory(why, cap);
+        }
+    }
+    return true;
 }
 
 bool name_outputs(struct manifest *manifest, const char *extension, char *why, size_t cap)
 {
-    size_t n = 0; /* rows; the first one of a tar file stands for all */
-    const struct manifest_row **sorted = malloc((manifest->n + 1) * sizeof *sorted);
-    bool *named = malloc(manifest->n + 1), good = sorted && named; /* named: the list has the row's output */
-    for (size_t i = 0; i < manifest->n && good; i++) {
-        struct manifest_row *row = &manifest->rows[i];
-        if (row->tar && row->tar->first_row != i) continue;
-        if (row->tar) row->output = row->tar->output;
-        named[i] = row->output != NULL;
-        if (!named[i]) row->output = output_name(manifest, row, extension, 0);
-        sorted[n++] = row;
-        good = row->output != NULL;
-    }
+    struct naming naming = {.manifest = manifest,
+                            .extension = extension,
+                            .sorted = malloc((manifest->n + 1) * sizeof *naming.sorted),
+                            .listed = malloc(manifest->n + 1)};
+    bool good = naming.sorted && naming.listed && name_rows(&naming);
     if (!good) manifest_no_memory(why, cap);
-    for (int attempt = 0; attempt < 2 && good; attempt++) {
-        qsort(sorted, n, sizeof *sorted, by_output);
-        for (size_t i = 0, end; i < n && good; i = end) {
-            for (end = i + 1; end < n && strcmp(sorted[end]->output, sorted[i]->output) == 0; end++) continue;
-            if (end == i + 1) continue;
-            size_t n_named = 0;
-            for (size_t j = i; j < end; j++) n_named += named[sorted[j] - manifest->rows];
-            if (n_named > 1 || attempt > 0)
-                good = message_write(why, cap, "output %s: rows %td and %td both write it; give them different names",
-                                     sorted[i]->output, sorted[i] - manifest->rows + 1,
-                                     sorted[i + 1] - manifest->rows + 1);
-            for (size_t j = i; j < end && good; j++) {
-                size_t number = (size_t)(sorted[j] - manifest->rows);
-                struct manifest_row *row = &manifest->rows[number];
-                if (!named[number]) row->output = output_name(manifest, row, extension, number + 1);
-                good = row->output || manifest_no_memory(why, cap);
-            }
-        }
-    }
+    good = good && number_names(&naming, false, why, cap) && number_names(&naming, true, why, cap);
     for (struct tar_source *tar = manifest->tars; tar && good; tar = tar->next) {
         tar->output = manifest->rows[tar->first_row].output;
         good = tar_source_name_rows(manifest, tar, extension) || manifest_no_memory(why, cap);
     }
-    free(sorted);
-    free(named);
+    free(naming.sorted);
+    free(naming.listed);
     return good;
 }

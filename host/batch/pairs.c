@@ -50,7 +50,8 @@ static void draw_masks(struct pairing *p, uint64_t sound)
 /* The mask for output k of a sound of input i. */
 static const char *paired_mask(const struct pairing *p, size_t i, size_t k)
 {
-    return p->masks[p->is_zip ? i : p->n_draws ? p->picks[k] : k];
+    if (p->is_zip) return p->masks[i];
+    return p->masks[p->n_draws ? p->picks[k] : k];
 }
 
 static bool tar_add(struct pairing *p, size_t i, const char *path, size_t k)
@@ -73,7 +74,8 @@ static bool tar_add(struct pairing *p, size_t i, const char *path, size_t k)
 
 static bool input_add(struct pairing *p, size_t i, const char *path)
 {
-    size_t n_outputs = p->is_zip ? 1 : p->n_draws ? p->n_draws : p->n_masks;
+    size_t n_outputs = p->n_draws ? p->n_draws : p->n_masks;
+    if (p->is_zip) n_outputs = 1;
     bool is_tar = tar_is_name(path), good = true;
     if (!is_tar) draw_masks(p, p->n_sounds);
     for (size_t k = 0; k < n_outputs && good; k++)

@@ -21,7 +21,11 @@ bool slurm_share(int *shard, int *n_shards, char *why, size_t cap)
 {
     const long id = variable("SLURM_ARRAY_TASK_ID", -1), n_ids = id < 0 ? 1 : variable("SLURM_ARRAY_TASK_COUNT", 0);
     const long first = variable("SLURM_ARRAY_TASK_MIN", 0), step = variable("SLURM_ARRAY_TASK_STEP", 1);
-    const long task = variable("SLURM_PROCID", -1), n_tasks = task < 0 ? 1 : variable("SLURM_NTASKS", 0);
+    const long task = variable("SLURM_PROCID", -1);
+    /* A script of sbatch without --ntasks has neither variable. */
+    const long n_tasks = task < 0 ? 1 : variable("SLURM_STEP_NUM_TASKS", variable("SLURM_NTASKS", 1));
+    if (variable("OMPI_COMM_WORLD_SIZE", 1) > 1) /* its processes may all see one task of Slurm */
+        return message_write(why, cap, "mpirun has started this process; start it by srun, or leave --shard out");
     if (id < 0 && task < 0)
         return message_write(why, cap, "Slurm has not started this process; give I/N, or start it by sbatch or srun");
     if (n_tasks > 1 && !getenv("SLURM_STEP_NUM_TASKS")) /* in the script of sbatch, which runs once */

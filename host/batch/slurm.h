@@ -9,8 +9,8 @@
 #include <stddef.h>
 
 /* Sets shard (from 0) and n_shards from SLURM_ARRAY_TASK_ID, _MIN, _STEP and _COUNT, and from SLURM_PROCID and
- * SLURM_NTASKS. false: this process is not one of several of Slurm, or one of a list of array ids with gaps; why has
- * the reason. */
+ * SLURM_STEP_NUM_TASKS or SLURM_NTASKS. false: Slurm or srun has not started this process, or the array ids have gaps;
+ * why has the reason. */
 bool slurm_share(int *shard, int *n_shards, char *why, size_t cap);
 
 #endif

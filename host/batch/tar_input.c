@@ -1,7 +1,7 @@
 #include "tar_input.h"
 
-#include "gzip.h"
 #include "host/files/sound_format.h"
+#include "host/files/spool.h"
 #include "host/message.h"
 
 #include <fnmatch.h>
@@ -71,8 +71,49 @@ void tar_input_free(struct tar_input *input)
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 enum { HEADERS_READ = 1 << 14 }; /* bytes of a read; libarchive seeks over contents */
+
+/* Copies the content of an open gzip file into a temporary file. */
+static int gzip_unpack(gzFile file, const char *path, char *why, size_t cap)
+{
+    char buffer[1 << 16];
+    int n, state = Z_OK, error = 0, to = spool_open(why, cap);
+    if (to < 0) return -1;
+    while (!error && (n = gzread(file, buffer, sizeof buffer)) > 0) error = spool_write(to, buffer, (size_t)n);
+    gzerror(file, &state);
+    if (!error && state == Z_OK && lseek(to, 0, SEEK_SET) == 0) return to;
+    if (error)
+        message_write(why, cap, "%s: cannot be unpacked: %s; free some space in $TMPDIR", path, strerror(error));
+    else
+        message_write(why, cap, "%s: is damaged or cut short, or cannot be read; download it again, or restore it",
+                      path);
+    close(to);
+    return -1;
+}
+
+int tar_input_open(const char *path, char *why, size_t cap)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), content = -1;
+    gzFile file = NULL;
+    if (fd < 0 || fstat(fd, &status) != 0)
+        message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", path, strerror(errno));
+    else if (!S_ISREG(status.st_mode))
+        message_write(why, cap, "%s: is not a regular file; give a tar file on a disk", path);
+    else if (!tar_packed_suffix(path))
+        return fd;
+    else if (!(file = gzdopen(fd, "r")))
+        message_write(why, cap, "%s: no memory to unpack it; free some memory", path);
+    else
+        content = gzip_unpack(file, path, why, cap);
+    if (file)
+        gzclose_r(file);
+    else if (fd >= 0)
+        close(fd);
+    return content;
+}
 
 /* Adds the entry whose content begins at `from`. */
 static bool member_add(struct tar_input *input, struct archive_entry *entry, int64_t from, const char *path, char *why,
@@ -155,21 +196,12 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
 {
     struct stat status;
     *input = (struct tar_input){0};
-    const bool is_packed = tar_packed_suffix(path) > 0;
-    int fd = is_packed ? gzip_unpack(path, why, cap) : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (is_packed && fd < 0) return false;
-    if (is_packed) lseek(fd, 0, SEEK_SET);
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        if (fd >= 0) close(fd);
-        return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", path,
-                             strerror(errno));
-    }
+    int fd = tar_input_open(path, why, cap);
+    if (fd < 0) return false;
     struct archive *archive = archive_read_new();
     bool good = false;
-    if (!S_ISREG(status.st_mode))
-        message_write(why, cap, "%s: is not a regular file; give a tar file on a disk", path);
-    else if (!archive || archive_read_support_format_tar(archive) != ARCHIVE_OK)
-        message_write(why, cap, "%s: no memory to read it; free some memory", path);
+    if (!archive || archive_read_support_format_tar(archive) != ARCHIVE_OK || fstat(fd, &status) != 0)
+        message_write(why, cap, "%s: cannot be read, or there is no memory for it; free some memory", path);
     else if (archive_read_open_fd(archive, fd, HEADERS_READ) != ARCHIVE_OK)
         archive_refuse(archive, path, why, cap);
     else
@@ -183,13 +215,19 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
 
 #else
 
+int tar_input_open(const char *path, char *why, size_t cap)
+{
+    message_write(why, cap,
+                  "%s: this build has no libarchive or no zlib; install libarchive-dev and zlib1g-dev and build "
+                  "again, or unpack the file",
+                  path);
+    return -1;
+}
+
 bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t cap)
 {
     *input = (struct tar_input){0};
-    return message_write(why, cap,
-                         "%s: this build has no libarchive; install libarchive-dev and build again, or unpack "
-                         "the file",
-                         path);
+    return tar_input_open(path, why, cap) >= 0;
 }
 
 #endif

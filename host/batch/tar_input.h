@@ -30,6 +30,10 @@ bool tar_is_name(const char *path);
 /* The length of the suffix of a compressed tar file, .tar.gz or .tgz; 0: it is not compressed. */
 size_t tar_packed_suffix(const char *path);
 
+/* Opens a tar file; unpacks a compressed one into a file in $TMPDIR that disappears when it is closed. Returns the
+ * descriptor, at the start of the file; -1: why has the reason. Any thread. */
+int tar_input_open(const char *path, char *why, size_t cap);
+
 /* Reads the list of members, not their contents. false: why has the reason, and *input is empty. */
 bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t cap);
 

@@ -14,8 +14,7 @@ bool tar_job_open(const struct file_job *job, char *why, size_t cap)
         message_write(why, cap, "%s: no memory; free some memory", job->path);
     } else if (!tar->file) {
         file_job_make_folders(tar->file_path);
-        const char *content = tar_source_content(tar, why, cap);
-        if (content) tar->file = tar_output_open(tar->file_path, tar->input, tar->path, content, why, cap);
+        tar->file = tar_output_open(tar->file_path, tar->input, tar->path, tar->content_path, why, cap);
     }
     bool good = tar->file_path && tar->figures && tar->counts && tar->file;
     pthread_mutex_unlock(&tar->lock);
@@ -28,9 +27,6 @@ static bool commit(struct batch *batch, struct tar_source *tar, char *why, size_
 {
     struct tar_output *file = tar->file;
     tar->file = NULL;
-    pthread_mutex_lock(&tar->lock);
-    tar_source_drop_content(tar);
-    pthread_mutex_unlock(&tar->lock);
     if (tar->n_failures == tar->n_rows) return tar_output_abandon(file), true;
     int64_t bytes = tar_output_commit(file, why, cap);
     if (bytes >= 0) memset(tar->counts, 0, N_COUNTS * sizeof *tar->counts);
@@ -66,7 +62,8 @@ void tar_job_leave_out(const struct file_job *job)
 {
     struct tar_source *tar = job->row->tar;
     char why[MESSAGE_CAP];
-    if (!job->path[0]) return; /* the name of the tar file is too long: all of its rows fail */
+    if (!job->path[0] || tar->failure[0])
+        return; /* its name is too long, or its input cannot be opened: all rows fail */
     pthread_mutex_lock(&tar->lock);
     tar->n_failures++;
     pthread_mutex_unlock(&tar->lock);

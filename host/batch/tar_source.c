@@ -1,7 +1,5 @@
 #include "tar_source.h"
 
-#include "gzip.h"
-#include "host/message.h"
 #include "manifest.h"
 #include "text_arena.h"
 
@@ -42,7 +40,7 @@ struct tar_source *tar_source_add(struct manifest *manifest, const char *path, c
         message_note("%s: %lld bytes behind its end are not read; join tar files with tar --concatenate", path,
                      (long long)input->n_behind);
     tar->path = path;
-    tar->unpacked = -1;
+    tar->content = -1;
     tar->input = input;
     pthread_mutex_init(&tar->lock, NULL);
     tar->next = manifest->tars;
@@ -88,19 +86,29 @@ bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, con
     return true;
 }
 
-const char *tar_source_content(struct tar_source *tar, char *why, size_t cap)
+bool tar_source_open(struct tar_source *tar, char *why, size_t cap)
 {
-    if (!tar_packed_suffix(tar->path)) return tar->path;
-    if (tar->unpacked < 0) tar->unpacked = gzip_unpack(tar->path, why, cap);
-    if (tar->unpacked < 0) return NULL;
-    snprintf(tar->unpacked_path, sizeof tar->unpacked_path, "/proc/self/fd/%d", tar->unpacked);
-    return tar->unpacked_path;
+    pthread_mutex_lock(&tar->lock);
+    if (tar->content < 0 && !tar->failure[0]) {
+        tar->content = tar_input_open(tar->path, tar->failure, sizeof tar->failure);
+        snprintf(tar->content_path, sizeof tar->content_path, "/proc/self/fd/%d", tar->content);
+    }
+    bool good = tar->content >= 0 || message_write(why, cap, "%s", tar->failure);
+    pthread_mutex_unlock(&tar->lock);
+    return good;
 }
 
-void tar_source_drop_content(struct tar_source *tar)
+static void close_content(struct tar_source *tar)
 {
-    if (tar->unpacked >= 0) close(tar->unpacked);
-    tar->unpacked = -1;
+    if (tar->content >= 0) close(tar->content);
+    tar->content = -1;
+}
+
+void tar_source_row_finished(struct tar_source *tar)
+{
+    pthread_mutex_lock(&tar->lock);
+    if (++tar->n_finished == tar->n_rows) close_content(tar);
+    pthread_mutex_unlock(&tar->lock);
 }
 
 void tar_sources_free(struct tar_source *list)
@@ -109,7 +117,7 @@ void tar_sources_free(struct tar_source *list)
         struct tar_source *tar = list;
         list = tar->next;
         tar_output_abandon(tar->file);
-        tar_source_drop_content(tar);
+        close_content(tar);
         pthread_mutex_destroy(&tar->lock);
         if (tar->owns_input) {
             tar_input_free(tar->input);

@@ -6,6 +6,7 @@
 #ifndef TAR_SOURCE_H
 #define TAR_SOURCE_H
 
+#include "host/message.h"
 #include "tar_input.h"
 #include "tar_output.h"
 
@@ -28,9 +29,10 @@ struct tar_source {
     pthread_mutex_t lock;         /* for all fields below, while the batch runs               */
     struct tar_output *file;      /* NULL: no row has begun, or the file is committed         */
     char *file_path;
-    int unpacked;                 /* descriptor of a compressed input that is being convolved; else -1 */
-    char unpacked_path[32];       /* the path of unpacked                                     */
-    size_t n_failures;            /* rows                                                     */
+    int content;                  /* the input, unpacked, from its first row to its last; else -1 */
+    char content_path[32];        /* set once                                                 */
+    char failure[MESSAGE_CAP];    /* why the input cannot be opened: all rows fail; "": it can */
+    size_t n_failures, n_finished; /* rows; n_finished: done, resumed or failed                */
     char **figures;               /* [n_rows]: figures of the outputs, for the journal         */
     int64_t *counts;              /* [N_COUNTS]: counts of done rows, until the file is committed */
     enum { RESUME_UNKNOWN, RESUME_NOT_DONE, RESUME_DONE } resume; /* are all rows in the journal? */
@@ -52,12 +54,11 @@ bool tar_source_row(struct manifest *manifest, struct manifest_row *row, struct 
  * extension; NULL = that of the input. false: no memory. */
 bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, const char *extension);
 
-/* Returns the path of the input's content, and unpacks a compressed input first. Hold the lock. NULL: why has the
- * reason. */
-const char *tar_source_content(struct tar_source *tar, char *why, size_t cap);
+/* Opens the input's content for a row, if no other row has opened it. false: why has the reason. Any thread. */
+bool tar_source_open(struct tar_source *tar, char *why, size_t cap);
 
-/* Frees the disk space of an unpacked input; hold the lock. */
-void tar_source_drop_content(struct tar_source *tar);
+/* Call it for each row, at its end: after the last one the content is closed, and its space is free. Any thread. */
+void tar_source_row_finished(struct tar_source *tar);
 
 void tar_sources_free(struct tar_source *list);
 

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import tarfile
 
 import numpy as np
 import pytest
@@ -41,6 +42,7 @@ COMMANDS = {
     "json_list": [*BATCH[:1], "../in/list.json", *BATCH[2:], "--level", "peak", "--json", "--report",
                   "report.jsonl"],
     "resume": [*BATCH, "--resume"],
+    "tar": ["batch", "--inputs", "../in/shard.tar.gz", "--masks", "../in/h.wav", *BATCH[2:], "--report", "report.jsonl"],
     "moving": [*CONVOLVE, "../in/x.wav", "../in/bank.csv", "--path", "../in/path.csv", "-o", "y.wav", "--mix"],
     "moving_batch": ["batch", "../in/moving.csv", *BATCH[2:], "--report", "report.jsonl"],
     "patterns": ["batch", "--inputs", "../in/x.*", "--masks", "../in/h*.wav", "--pairs", "random:1", *BATCH[2:]],
@@ -96,6 +98,9 @@ def inputs(tmp_path_factory):
     rows = [("x.wav", "h.wav", "a.wav"), ("x.flac", "h.txt", "b.wav"), ("x.wav", "room.conf", "c.flac")]
     paths = [[str(folder / row[0]), str(folder / row[1]), row[2]] for row in rows]
     (folder / "list.csv").write_text("input,mask,output\n" + "".join(",".join(p) + "\n" for p in paths))
+    with tarfile.open(folder / "shard.tar.gz", "w:gz") as tar:
+        for name in ("x.wav", "h.txt"):  # one sound: a tar file without it would not be made
+            tar.add(folder / name, name)
     cells = [{"noise": f"{folder}/x.*", "snr": 10, "early": 2}, {"start": 0.01, "align": True}, {}]
     (folder / "list.json").write_text("".join(
         json.dumps({"input": p[0], "mask": p[1], "output": p[2], **more}) + "\n" for p, more in zip(paths, cells)))

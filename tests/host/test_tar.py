@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import tarfile
@@ -185,21 +186,67 @@ def test_the_report_has_a_line_for_each_sound(shards):
         assert len(part) == n and all(line in lines for line in part)
 
 
+def compress(tar, path):
+    path.write_bytes(gzip.compress(tar.read_bytes()))
+    tar.unlink()
+
+
 def test_compressed_tar_files_become_tar_files(shards, monkeypatch):
-    """Their unpacked content is in $TMPDIR while they are convolved, and not longer."""
+    """No other program unpacks them; their unpacked content is in $TMPDIR while they are convolved, and not longer."""
     batch("--inputs", "s-*.tar", "--masks", "rooms/*.wav", "--pairs", "random:1", "--seed", "5", "-o", "plain")
     for s, name in enumerate(["s-000.tar.gz", "s-001.tgz", "s-002.tar.gz"]):
-        (shards / name).write_bytes(gzip.compress((shards / f"s-{s:03d}.tar").read_bytes()))
-        (shards / f"s-{s:03d}.tar").unlink()
+        compress(shards / f"s-{s:03d}.tar", shards / name)
+    with open(shards / "s-001.tgz", "ab") as file:
+        file.write(b"gzip ignores what is behind its end")
     (shards / "tmp").mkdir()
     monkeypatch.setenv("TMPDIR", str(shards / "tmp"))
+    monkeypatch.setenv("PATH", "")
     args = ["--inputs", "s-*.t*gz", "--masks", "rooms/*.wav", "--pairs", "random:1", "--seed", "5", "-o", "out"]
     assert batch(*args)["done"] == 21
     assert outputs(shards / "out") == outputs(shards / "plain") and len(outputs(shards / "out")) == 3
     assert not list((shards / "tmp").iterdir())
     assert batch(*args, "--resume")["resumed"] == 21
-    (shards / "s-001.tgz").write_bytes((shards / "s-001.tgz").read_bytes()[:-40])
-    assert "s-001.tgz: gzip cannot unpack it" in refused("batch", *args)
+
+
+@pytest.mark.parametrize("damage, says", [
+    (lambda content: content[:-40], "is damaged or cut short"),
+    (lambda content: content[:-6] + bytes(2) + content[-4:], "is damaged or cut short"),  # its checksum
+    (lambda content: b"RIFF" * 400, "is not a tar file"),
+], ids=["cut", "checksum", "no gzip"])
+def test_a_damaged_compressed_tar_file_is_refused(shards, damage, says):
+    (shards / "x.tgz").write_bytes(damage(gzip.compress((shards / "s-000.tar").read_bytes())))
+    refused("batch", "--inputs", "x.tgz", "--masks", "rooms/r0.wav", "-o", "out", says=["x.tgz", says])
+
+
+@pytest.mark.parametrize("name", ["s-001.tar", "s-001.tar.gz"])
+def test_a_tar_file_that_is_lost_during_the_run_costs_no_other(shards, name):
+    compress(shards / "s-000.tar", shards / "s-000.tar.gz")
+    if name.endswith("gz"):
+        compress(shards / "s-001.tar", shards / name)
+    write(shards / "long.wav", noise(8000000, seed=1), RATE)  # the worker begins with it
+    (shards / "list.csv").write_text("input,mask\n" + "".join(
+        f"{path},rooms/r0.wav\n" for path in (name, "s-000.tar.gz", "s-002.tar", "long.wav")))
+    with subprocess.Popen([HALOCONV, "batch", "list.csv", "-o", "out", "--json", "--workers", "1", "--backend", "cpu"],
+                          stdout=subprocess.PIPE, text=True) as run:
+        while not (shards / "out/haloconv-batch.journal").exists():
+            assert run.poll() is None
+        (shards / name).unlink()
+        report = json.loads(run.communicate()[0])
+    assert run.returncode == 1 and (report["done"], report["failed"]) == (15, 7)
+    assert all(f"{name}: cannot be read: " in failure["reason"] for failure in report["failures"])
+    assert list(outputs(shards / "out")) == ["s-000_r0.tar", "s-002_r0.tar"]
+
+
+def test_the_unpacked_tar_files_of_a_report_are_closed_one_by_one(shards):
+    for i in range(40):
+        pack(f"t-{i}.tar.gz", [("a.wav", sound(50, i))])
+        compress(shards / f"t-{i}.tar.gz", shards / f"u-{i}.tar.gz")
+    args = ["--inputs", "u-*.tar.gz", "--masks", "rooms/r0.wav", "-o", "out"]
+    assert batch(*args)["done"] == 40
+    args += ["--workers", "1", "--resume", "--report", "a.jsonl", "-q"]
+    run = ["bash", "-c", f"ulimit -n 30; exec {HALOCONV} batch {shlex.join(args)}"]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and len((shards / "a.jsonl").read_text().splitlines()) == 40, done.stderr
 
 
 def test_a_broken_sound_costs_its_sample_only(shards):

@@ -580,6 +580,10 @@ def test_tab_reaches_every_control_and_controls_have_names_and_texts_contrast(ru
             }
             return faint;""")
         assert not pale, (light, pale)
+    page.devtools("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
+    page.wait("colours.text === 'CanvasText'")
+    assert page.run("""const colour = element => getComputedStyle(element).backgroundColor;
+        return colour(maskList.buttons[0]) !== colour($("mask-list"))"""), "the selected mask is not seen"
     page.scheme(False)
     assert page.errors() == []
 

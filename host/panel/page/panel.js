@@ -61,7 +61,7 @@ const ENDED = "The session has ended. This page waits for the next one.";
 let socket = null, tries = 0, retry = 0, lastMessageMs = 0, pings = 0, focused = null, token = "", version = "";
 let reason = LOST; /* why there is no connection */
 
-function storage(act) { /* a browser may forbid it */
+function attempt(act) { /* a browser may forbid storage, and an answer may be no JSON */
   try { return act(); } catch { return null; }
 }
 
@@ -69,11 +69,11 @@ function readToken() {
   const text = location.hash.slice(1);
   if (text && !$(text)) {
     token = text;
-    storage(() => sessionStorage.setItem("token", token));
+    attempt(() => sessionStorage.setItem("token", token));
     history.replaceState(null, "", location.pathname);
     return true;
   }
-  token = token || storage(() => sessionStorage.getItem("token")) || "";
+  token = token || attempt(() => sessionStorage.getItem("token")) || "";
   return false;
 }
 
@@ -84,8 +84,8 @@ function send(...message) {
 /* A control that is dragged sends its last value a few times a second. */
 const waiting = new Map();
 function sendSoon(...message) {
-  const path = message[0], isNew = !waiting.has(path);
-  if (!isNew) return void waiting.set(path, message);
+  const path = message[0];
+  if (waiting.has(path)) return void waiting.set(path, message);
   waiting.set(path, null);
   send(...message);
   setTimeout(() => {
@@ -152,7 +152,7 @@ function askToken() {
   $("token").focus();
   if (token) showError("haloconv refused this token.");
   token = "";
-  storage(() => sessionStorage.removeItem("token"));
+  attempt(() => sessionStorage.removeItem("token"));
 }
 
 function connected() {
@@ -180,7 +180,7 @@ addEventListener("hashchange", () => { if (readToken()) connect(); });
 $("ask").onsubmit = event => {
   event.preventDefault();
   token = $("token").value.trim().replace(/^.*#/, "");
-  storage(() => sessionStorage.setItem("token", token));
+  attempt(() => sessionStorage.setItem("token", token));
   $("token").value = "";
   $("ask").hidden = true;
   connect();
@@ -925,7 +925,7 @@ function upload(file) {
     request.upload.onprogress = event => { $("upload").value = event.loaded / event.total; };
     request.upload.onload = () => { text.textContent = `haloconv reads ${file.name}`; };
     request.onload = () => {
-      const answer = storage(() => JSON.parse(request.responseText)) || {};
+      const answer = attempt(() => JSON.parse(request.responseText)) || {};
       if (request.status < 300 && answer.mask) return end(`${file.name} is in the list.`);
       const why = answer.error || `status ${request.status}`;
       end("");
@@ -1042,14 +1042,15 @@ document.addEventListener("keydown", event => {
   if (event.key === "a" && !$("ab").disabled) switchComparison(); /* with the pair that is chosen here */
   else send("/key", event.key);
 });
-$("keys").checked = storage(() => localStorage.getItem("keys")) !== "off";
-$("keys").onchange = () => storage(() => localStorage.setItem("keys", $("keys").checked ? "on" : "off"));
+$("keys").checked = attempt(() => localStorage.getItem("keys")) !== "off";
+$("keys").onchange = () => attempt(() => localStorage.setItem("keys", $("keys").checked ? "on" : "off"));
 
 function redrawAll() {
   readColours();
   redraw(meters[0].picture, meters[1].picture, loudest, spectrum, load, circle);
 }
-matchMedia("(prefers-color-scheme: light)").addEventListener("change", redrawAll);
+for (const query of ["(prefers-color-scheme: light)", "(forced-colors: active)"])
+  matchMedia(query).addEventListener("change", redrawAll);
 document.addEventListener("visibilitychange", redrawAll);
 redrawAll();
 readToken();

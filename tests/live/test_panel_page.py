@@ -61,6 +61,18 @@ def test_every_path_of_the_page_is_in_the_man_page():
     assert not missing, missing
 
 
+def test_typed_values_have_the_limits_of_the_messages_and_accepted_files_those_of_uploads():
+    def found(pattern, name, folder="host/live"):
+        return re.search(pattern, (ROOT / folder / name).read_text(encoding="utf-8")).groups()
+
+    page, gains = source("panel.js"), re.search(r"GAIN = .*typed: \[(\S+), (\S+)\]", source("panel.js")).groups()
+    assert gains == (*found(r"INAUDIBLE_DB = (-\d+)", "live_command.c"), *found(r" MAX_DB = (\d+)", "live_command.c"))
+    assert gains[1:] == found(r"LIVE_SCENE_MAX_DB = (\d+)", "live_scene.h")
+    assert re.search(r"MAX_DISTANCE = (\d+)", page).groups() == found(r"LIVE_SCENE_MAX_METRES = (\d+)", "live_scene.h")
+    assert found(r"known\[\] = {(.*?)}", "panel_upload.c", "host/panel")[0].replace('"', "").replace(" ", "") \
+        == re.search(r'accept="(.*?)"', source("index.html"))[1]
+
+
 def test_every_element_that_the_script_names_exists_once():
     class Ids(html.parser.HTMLParser):
         ids, labelled = [], []

@@ -271,14 +271,42 @@ static int on_refuse(struct panel *p, const char *host, const char *origin)
 static bool on_is_full(struct panel *p)
 {
     pthread_mutex_lock(&p->lock);
-    bool is_full = panel_n_clients(p) == PANEL_MAX_CLIENTS || p->n_queued >= MAX_QUEUED;
+    bool is_full = p->n_queued >= MAX_QUEUED;
     pthread_mutex_unlock(&p->lock);
     return is_full;
 }
 
-/* Sends what a client needs first, and subscribes it. Under lock */
+/* Sends JSON to a client that may lack the token. Releases the JSON. */
+static void reply(struct panel *p, struct panel_client *c, json_t *json)
+{
+    struct panel_text *text = make_text(json);
+    json_decref(json);
+    pthread_mutex_lock(&p->lock);
+    queue_text(c, text);
+    pthread_mutex_unlock(&p->lock);
+    free(text);
+}
+
+static void refuse(struct panel *p, struct panel_client *c, const char *path, const char *why)
+{
+    reply(p, c, json_pack("[sos]", "/error", json_text(path), why));
+}
+
+/* Refuses a client; it is dropped when it has the answer. */
+static void turn_away(struct panel *p, struct panel_client *c, const char *path, const char *why)
+{
+    refuse(p, c, path, why);
+    c->joined_s = -INFINITY;
+}
+
+/* Sends what a client needs first, and subscribes it. */
 static void welcome(struct panel *p, struct panel_client *c)
 {
+    if (panel_n_clients(p) == PANEL_MAX_CLIENTS) {
+        turn_away(p, c, "/subscribe", "there are 50 clients already; close one");
+        return;
+    }
+    pthread_mutex_lock(&p->lock);
     c->has_token = true;
     atomic_fetch_add(&p->n_clients, 1);
     queue_text(c, p->hello);
@@ -286,6 +314,7 @@ static void welcome(struct panel *p, struct panel_client *c)
         queue_text(c, p->log[i % LOG_LINES]);
     struct queued *q = make_queued(c->number, json_pack("[s]", "/subscribe"));
     if (q) enqueue(p, q);
+    pthread_mutex_unlock(&p->lock);
 }
 
 /* Drops the oldest client without token if there are MAX_STRANGERS: they must not keep others out. Under lock */
@@ -317,8 +346,8 @@ static struct panel_client *on_join(struct panel *p)
     c->leave = make_queued(c->number, json_pack("[s]", "/unsubscribe"));
     c->next = p->clients;
     p->clients = c;
-    if (!*p->address.token) welcome(p, c);
     pthread_mutex_unlock(&p->lock);
+    if (!*p->address.token) welcome(p, c);
     return c;
 }
 
@@ -345,37 +374,15 @@ static void on_leave(struct panel *p, struct panel_client *c)
     free(c);
 }
 
-/* Sends JSON to a client that may lack the token. Releases the JSON. */
-static void reply(struct panel *p, struct panel_client *c, json_t *json)
-{
-    struct panel_text *text = make_text(json);
-    json_decref(json);
-    pthread_mutex_lock(&p->lock);
-    queue_text(c, text);
-    pthread_mutex_unlock(&p->lock);
-    free(text);
-}
-
-static void refuse(struct panel *p, struct panel_client *c, const char *path, const char *why)
-{
-    reply(p, c, json_pack("[sos]", "/error", json_text(path), why));
-}
-
 /* The first message of a client: it must be the token. path NULL: it is none. */
 static void read_token(struct panel *p, struct panel_client *c, const char *path, const json_t *json)
 {
     const char *token = json_string_value(json_array_get(json, 1));
     bool good = path && strcmp(path, "/token") == 0 && token && panel_address_is_token(&p->address, token);
-    if (!good || panel_n_clients(p) == PANEL_MAX_CLIENTS) {
-        refuse(p, c, "/token",
-               good ? "there are 50 clients already; close one"
-                    : "the first message must be the token of this session; open the URL that it printed");
-        c->joined_s = -INFINITY; /* it is dropped */
-        return;
-    }
-    pthread_mutex_lock(&p->lock);
-    welcome(p, c);
-    pthread_mutex_unlock(&p->lock);
+    if (good)
+        welcome(p, c);
+    else
+        turn_away(p, c, "/token", "the first message must be the token of this session; open the URL that it printed");
 }
 
 json_t *panel_read_message(const char *text, size_t n)
@@ -396,7 +403,7 @@ static void on_text(struct panel *p, struct panel_client *c, const char *bytes, 
     count_message(p, c, json);
     pthread_mutex_unlock(&p->lock);
     if (!c->has_token) {
-        read_token(p, c, path, json);
+        if (c->joined_s > 0) read_token(p, c, path, json); /* not turned away yet */
     } else if (!json) {
         refuse(p, c, "", "a message is a JSON array of a path and its arguments, as [\"/gain\",-3]");
     } else if (strcmp(path, "/ping") == 0) {

@@ -51,7 +51,7 @@ struct panel_handler {          /* the panel's functions; `panel` is their first
     struct panel *panel;
     /* May a page of this origin send requests to this host? 0: yes; else the status of HTTP. */
     int (*refuse)(struct panel *panel, const char *host, const char *origin);
-    bool (*is_full)(struct panel *panel);
+    bool (*is_full)(struct panel *panel); /* for a moment                                            */
     struct panel_client *(*join)(struct panel *panel); /* NULL: full                                 */
     void (*leave)(struct panel *panel, struct panel_client *client);
     void (*text)(struct panel *panel, struct panel_client *client, const char *text, size_t n);

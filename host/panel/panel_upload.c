@@ -89,7 +89,8 @@ int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const cha
     if (!is_name(name) || strlen(name) > 200)
         return message_write(why, cap, "give a name without slash, %%, dot in front or control character"), 400;
     if (!extension)
-        return message_write(why, cap, "%s: only sound files can be uploaded: wav, flac, aiff, w64, caf, ogg", name),
+        return message_write(why, cap, "%s: only sound files can be uploaded: wav, flac, aiff, w64, caf, ogg, rf64",
+                             name),
                415;
     if (bytes < 1) return message_write(why, cap, "%s: the file is empty, or its length is not given", name), 411;
     if (bytes > PANEL_MAX_BODY)

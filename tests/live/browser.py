@@ -84,16 +84,28 @@ class Browser:
             actions += [{"type": "keyUp", "value": code} for code in reversed(codes)]
         self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
 
-    def drag(self, start, end, pointer="mouse"):
+    def drag(self, start, end, pointer="mouse", button=0):
         """Drags from one point of the view to another, in steps."""
-        def move(share, ms):
+        self.pointers([(start, end)], pointer, button)
+
+    def touch(self, *paths):
+        """Fingers go down one after the other, then each in turn moves from its first to its second point, and up."""
+        self.pointers(paths, "touch", 0)
+
+    def pointers(self, paths, pointer, button):
+        def move(start, end, share, ms):
             x, y = (round(a + (b - a) * share) for a, b in zip(start, end))
             return {"type": "pointerMove", "duration": ms, "x": x, "y": y, "origin": "viewport"}
 
+        def rest(n):
+            return [{"type": "pause", "duration": 0}] * n
+
+        last = len(paths) - 1
         self.call("POST", "/actions", {"actions": [
-            {"type": "pointer", "id": pointer, "parameters": {"pointerType": pointer},
-             "actions": [move(0, 0), {"type": "pointerDown", "button": 0}, move(0.5, 50), move(1, 50),
-                         {"type": "pointerUp", "button": 0}]}]})
+            {"type": "pointer", "id": f"{pointer}{i}", "parameters": {"pointerType": pointer}, "actions": [
+                *rest(2 * i), move(*path, 0, 0), {"type": "pointerDown", "button": button}, *rest(2 * (last - i)),
+                *rest(3 * i), move(*path, 0.5, 50), move(*path, 1, 50), {"type": "pointerUp", "button": button}]}
+            for i, path in enumerate(paths)]})
 
     def size(self, width, height):
         """Sets the size of the view, not of the window, which is never narrower than 500 pixels."""

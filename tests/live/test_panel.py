@@ -403,18 +403,21 @@ def test_a_plot_is_drawn_once(client):
 
 
 # ---- limits ----------------------------------------------------------------------------------------------------------
-def test_a_51st_client_waits_and_a_message_has_4_kib(client):
+def test_a_51st_client_is_told_so_and_a_message_has_4_kib(client):
     port = port_of(client)
     with contextlib.ExitStack() as stack:
         panels = [stack.enter_context(WebSocket(port)) for _ in range(50)]
         assert [panel.status for panel in panels] == [101] * 50
         with WebSocket(port) as more:
-            assert more.status == 503
+            assert more.answer() == ["/error", "/subscribe", "there are 50 clients already; close one"]
+            with pytest.raises(EOFError) as end:
+                more.answer()
+            assert end.value.args == (1008,)
         panels[0].close()
 
         def comes():
             with WebSocket(port) as panel:
-                return panel.status == 101
+                return panel.answer()[0] == "/hello"
         wait_for("a free place", comes)
     with WebSocket(port) as panel:
         panel.send_text('["' + "x" * 5000 + '"]')

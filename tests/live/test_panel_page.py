@@ -4,7 +4,9 @@ Without a browser only the text is tested. `make panel-test` installs a browser 
 how long ten pages are open. HC_TEST_PICTURES=new stores the colours that the pictures are compared with.
 """
 
+import contextlib
 import html.parser
+import json
 import math
 import os
 import pathlib
@@ -18,6 +20,7 @@ from browser import MISSING, browser
 from conftest import BUILD, ROOT, SAN, noise, write
 from test_live import FEATURES, alone, needs_jack, run
 from test_scenes import heard, level, make_bank
+from websocket_client import WebSocket, port_of
 
 assert alone and run  # fixtures
 PAGE = ROOT / "host/panel/page"
@@ -40,7 +43,7 @@ def test_the_page_is_small_and_names_no_other_address():
     assert sum(file.stat().st_size for file in files) < 150_000
     for file in files:
         found = [url for url in re.findall(r"\b\w+://[^\s'\"`<>]+", file.read_text(encoding="utf-8"))
-                 if url not in ("http://www.w3.org/2000/svg", "://${location.host}/ws")]
+                 if url not in ("http://www.w3.org/2000/svg", "ws://${location.host}/ws")]
         assert not found, (file.name, found)
     markup = source("index.html") + source("panel.css")
     assert not re.search(r"\s(on\w+|style)=|<style|javascript:|url\(|@import", markup)
@@ -58,6 +61,18 @@ def test_every_path_of_the_page_is_in_the_man_page():
     assert not missing, missing
 
 
+def test_typed_values_have_the_limits_of_the_messages_and_accepted_files_those_of_uploads():
+    def found(pattern, name, folder="host/live"):
+        return re.search(pattern, (ROOT / folder / name).read_text(encoding="utf-8")).groups()
+
+    page, gains = source("panel.js"), re.search(r"GAIN = .*typed: \[(\S+), (\S+)\]", source("panel.js")).groups()
+    assert gains == (*found(r"INAUDIBLE_DB = (-\d+)", "live_command.c"), *found(r" MAX_DB = (\d+)", "live_command.c"))
+    assert gains[1:] == found(r"LIVE_SCENE_MAX_DB = (\d+)", "live_scene.h")
+    assert re.search(r"MAX_DISTANCE = (\d+)", page).groups() == found(r"LIVE_SCENE_MAX_METRES = (\d+)", "live_scene.h")
+    assert found(r"known\[\] = {(.*?)}", "panel_upload.c", "host/panel")[0].replace('"', "").replace(" ", "") \
+        == re.search(r'accept="(.*?)"', source("index.html"))[1]
+
+
 def test_every_element_that_the_script_names_exists_once():
     class Ids(html.parser.HTMLParser):
         ids, labelled = [], []
@@ -71,7 +86,7 @@ def test_every_element_that_the_script_names_exists_once():
     parser = Ids()
     parser.feed(source("index.html"))
     assert len(parser.ids) == len(set(parser.ids))
-    used = set(re.findall(r"\$\(\"([\w-]+)\"\)", source("panel.js"))) - {"gone"}  # which showError() makes
+    used = set(re.findall(r"\$\(\"([\w-]+)\"\)", source("panel.js")))
     assert len(used) > 40 and not (used | set(parser.labelled)) - set(parser.ids)
 
 
@@ -229,6 +244,7 @@ def test_a_comparison_and_keys_use_what_the_page_shows(run, chromium):
     shown_mask(page, "one.txt")
     page.choose("#a", "1")
     page.wait("$('alerts').textContent.includes('the same mask')")
+    page.wait("comparison.plays === 2")
     assert choice() == ["3", "1", "Play A"]
     page.open("about:blank")
     page.open(url)  # another page
@@ -244,7 +260,7 @@ def test_a_comparison_and_keys_use_what_the_page_shows(run, chromium):
     shown_mask(page, "half.txt")
     page.press("r")
     page.wait("$('log').textContent.split('half.txt: loaded').length > 2")
-    for typed, shown in [("99", "20"), ("99", "20"), ("-3", "-3")]:
+    for typed, shown in [("99", "60"), ("99", "60"), ("-99", "-80"), ("-3", "-3")]:
         page.type("#gain", typed)
         page.wait(f"$('gain').value === '{shown}' && gains['/gain'].value === {shown}")
     page.run("$('gain').select()")
@@ -252,7 +268,7 @@ def test_a_comparison_and_keys_use_what_the_page_shows(run, chromium):
     page.wait("$('gain').value === '5'")
     page.run("$('gain').select()")
     page.press(*"99", "Enter", *["ArrowLeft"] * 2, *"99", "Enter")
-    assert page.run("return $('gain').value") == "20", "a number above the limit is shown"
+    assert page.run("return $('gain').value") == "60", "a number above the limit is shown"
     page.type("#gain", "-3")
     page.press("+")
     page.wait("$('gain').value === '-2'")
@@ -338,6 +354,20 @@ def test_controls_of_a_source_change_the_sound(run, chromium):
     is_heard("left")
 
     page.run("$('circle').scrollIntoView({block: 'center'})")
+    page.drag(at(90), at(45), button=2)
+    assert page.run("return scene.sources[1][0]") == 90, "another button moves it"
+    page.touch((at(90), at(90)), (at(30), at(-45)))  # source 1 is under the second finger
+    assert page.run("return scene.sources.map(source => source[0])") == [30, 90]
+    page.touch((at(90), at(45)), (at(-135, 0.7), at(-135, 0.7)))
+    assert page.run("return scene.sources[1][0]") == pytest.approx(45, abs=1), "a second finger ends the drag"
+    page.type("#source-distance", "0.05")
+    for key, metres in [("Shift+ArrowUp", 0.051), ("Shift+ArrowUp", 0.052), ("ArrowDown", 0.05), ("ArrowDown", 0.05)]:
+        page.run("$('circle').focus()")
+        page.press(key)
+        assert page.run("return scene.sources[1][2]") == pytest.approx(metres, abs=1e-4)
+    page.type("#source-distance", "1")
+    page.type("#source-azimuth", "90")
+    page.run("$('circle').scrollIntoView({block: 'center'})")
 
     def swipe(point):
         before = page.run("return scrollY")
@@ -365,16 +395,114 @@ def test_a_page_survives_a_reload_and_the_end_of_the_server(run, chromium):
     page.wait("!document.getElementById('badge').hidden")
     page.wait("document.getElementById('wet').value === '-6'")
     page.run("document.getElementById('next').focus()")
+    page.run("window.said = []; new MutationObserver(changes => changes.forEach(change =>"
+             "change.addedNodes.forEach(node => said.push(node.textContent)))).observe($('status'), {childList: true})")
     client.end()
-    page.wait("document.getElementById('panel').disabled && document.getElementById('gone')")
-    assert page.run("return meters.every(meter => !meter.levels.length && meter.text.textContent === '–')")
+    page.wait("$('panel').disabled && tries > 2 && $('gone').textContent")
+    assert page.text("#gone").startswith("The session has ended.")
+    assert page.run("""return meters.every(meter => !meter.levels.length && meter.text.textContent === "–")
+        && $("load-text").textContent === "–" && $("mask").textContent === "–"
+        && meters[0].box.getAttribute("aria-valuenow") === "-150" && document.title""") == "haloconv"
     server, client = start(run, panel=url.split(":")[2].split("/")[0])
     address(client)
     page.wait(TOGETHER)
-    assert page.run("return !document.getElementById('gone') && document.activeElement.id") == "next"
+    assert page.run("return !$('gone').textContent && document.activeElement.id") == "next"
     page.press("Enter")
     shown_mask(page, "half.txt")
     assert ratio(server) == pytest.approx(0.5, rel=2e-3)
+    page.run("socket.close(); closed()")
+    page.wait(TOGETHER)
+    page.wait("said.length === 3")
+    assert page.run("return said") == ["Connected again", "half.txt plays", "Connected again"]
+    page.run("window.isOld = true; handlers['/hello']({...state.hello, version: '0'})")
+    page.wait(f"!window.isOld && {TOGETHER}")  # the page of another version
+    shown_mask(page, "half.txt")
+
+
+@needs_jack
+@needs_page
+@pytest.mark.parametrize("where", [0, "0.0.0.0:0"])
+def test_a_page_waits_for_a_place_and_keeps_its_token(run, chromium, where):
+    server, client = start(run, panel=where)
+    page, url = chromium, address(client).replace("0.0.0.0", "127.0.0.1")
+    with contextlib.ExitStack() as stack:
+        for _ in range(50):
+            panel = stack.enter_context(WebSocket(port_of(client)))
+            panel.send("/token", url.split("#")[-1])
+            assert panel.answer()[0] == "/hello"
+        page.open(url)
+        page.wait("$('gone').textContent.includes('50 clients')")
+        assert page.run("return $('ask').hidden && !errors.size")
+        panel.close()
+        page.wait(TOGETHER)
+    client.end()
+
+
+@needs_jack
+@needs_page
+def test_names_and_messages_of_any_text_do_no_harm(run, chromium):
+    name = "$& \"x\" '<b>` \\.txt"
+    pathlib.Path("deep").mkdir()
+    pathlib.Path("deep", name).write_text("0.5\n")
+    server, client = start(run, masks=["one.txt", f"deep/{name}"])
+    page = chromium
+    page.open(address(client))
+    page.wait(TOGETHER)
+    page.click("#mask-list li:nth-child(2) button")
+    page.wait("state.mask === state.hello.masks[1]")
+    assert page.text("#mask") == page.text("#mask-list li:nth-child(2)") == name
+    assert ratio(server) == pytest.approx(0.5, rel=2e-3)
+    page.click("#plot-draw")
+    page.wait("!$('plot-image').hidden")
+    assert page.text("#plot-text") == f"{name}: Overview" and page.run("return !document.querySelector('b:not([id])')")
+    for times in ["", " (2 times)"]:
+        page.run("showError(`${state.hello.masks[1]}: wrong`)")
+        assert page.text("#alerts span") == f"{name}: wrong{times}"
+
+    for data in ["nonsense", "[]", "1", *map(json.dumps, [
+            ["/hello"], ["/mask"], ["/meters"], ["/meters", 1, 2], ["/spectrum"], ["/scene"], ["/scene", [[1]], 1],
+            ["/log"], ["/stats", "x"], ["/gain", {}], ["/ab/masks"], ["/ab/state"], ["/error"], ["/constructor"]])]:
+        page.run("socket.dispatchEvent(new MessageEvent('message', {data: arguments[0]}))", data)
+    page.run("spectrum.paint = () => { throw new Error('no picture'); }; load.paint = () => { window.isDrawn = true; };"
+             "redraw(spectrum, load)")
+    page.wait("window.isDrawn")
+    page.click("#prev")
+    shown_mask(page, "one.txt")
+    page.errors()
+
+
+@needs_jack
+@needs_page
+def test_uploads_are_sent_one_after_the_other(run, chromium):
+    server, client = start(run)
+    page = chromium
+    page.open(address(client))
+    page.wait(TOGETHER)
+    assert page.run("""
+        window.posts = {sent: 0, active: 0, max: 0};
+        const before = XMLHttpRequest.prototype.send;
+        XMLHttpRequest.prototype.send = function (...args) {
+          posts.max = Math.max(posts.max, ++posts.active);
+          this.addEventListener("readystatechange", () => {
+            if (this.readyState === XMLHttpRequest.DONE) posts.active--, posts.sent++;
+          });
+          before.apply(this, args);
+        };
+        const drag = (type, data) => {
+          const event = new DragEvent(type, {dataTransfer: data, bubbles: true, cancelable: true});
+          document.body.dispatchEvent(event);
+          return event.defaultPrevented;
+        };
+        const text = new DataTransfer(), files = new DataTransfer();
+        text.setData("text/plain", "x");
+        for (const name of ["1.wav", "2.wav"]) files.items.add(new File(["no sound"], name));
+        return [drag("dragover", text), drag("drop", text), drag("dragover", files), drag("drop", files),
+                drag("drop", files), $("upload-text").textContent];""") == [
+                    False, False, True, True, True, "Sending 1.wav, then 1 more"]
+    page.wait("posts.sent === 4")
+    assert page.run("return posts.max") == 1
+    assert page.text("#alerts span").startswith("1.wav: is not a sound file")
+    page.errors()
 
 
 @needs_jack
@@ -464,6 +592,10 @@ def test_tab_reaches_every_control_and_controls_have_names_and_texts_contrast(ru
             }
             return faint;""")
         assert not pale, (light, pale)
+    page.devtools("Emulation.setEmulatedMedia", features=[{"name": "forced-colors", "value": "active"}])
+    page.wait("colours.text === 'CanvasText'")
+    assert page.run("""const colour = element => getComputedStyle(element).backgroundColor;
+        return colour(maskList.buttons[0]) !== colour($("mask-list"))"""), "the selected mask is not seen"
     page.scheme(False)
     assert page.errors() == []
 
@@ -515,12 +647,17 @@ def test_many_masks_and_channels_can_be_read(run, chromium):
     page.wait(TOGETHER)
     page.run("""socket.onclose = socket.onmessage = null;
         hello({n_in: 64, n_out: 64, masks: Array.from({length: 40}, (_, i) => `row ${i}.wav`)});
-        mask("row 39.wav", 40);""")
+        mask("row 39.wav");""")
+    page.run("maskList.focus(7)")
+    for masks, at in [("['new.wav', ...state.hello.masks]", 7),
+                      ("state.hello.masks.filter(name => name !== 'row 7.wav')", 8)]:
+        page.run(f"hello({{...state.hello, masks: {masks}}})")
+        assert page.run("return document.activeElement.textContent") == f"row {at}.wav"
     shown = """return [...document.querySelectorAll("#mask-list button")]
         .filter(b => b.checkVisibility()).map(b => [b.textContent, b.tabIndex])"""
     page.type("#find", "ROW 1.")
     assert page.run(shown) == [["row 1.wav", 0]]
-    page.run("mask('row 20.wav', 21)")
+    page.run("mask('row 20.wav')")
     assert page.run(shown) == [["row 1.wav", 0]]
     page.type("#find", "none")
     assert page.run(shown) == [] and page.run("return $('no-mask').checkVisibility()")
@@ -559,7 +696,7 @@ STATE = """
       sources: 3, masks: ["hall.wav", "plate.wav", "spring.wav"], ready: [1, 2, 3], plots: ["step"],
       presets: ["church", "night"], can_upload: true,
       bands: Array.from({length: 60}, (_, i) => 20 * 2 ** (i / 6))});
-    mask("plate.wav", 2);
+    mask("plate.wav");
     for (const path of ["/gain", "/wet", "/dry"]) gains[path].changes.forget();
     handlers["/gain"](-3);
     handlers["/wet"](0);
@@ -613,6 +750,8 @@ def test_mean_colours_of_pictures_are_those_that_are_stored(run, chromium):
             page.wait(TOGETHER)
             assert page.run(STATE)
             assert page.run("return document.documentElement.scrollWidth <= innerWidth"), "it scrolls sideways"
+            assert size[0] > 400 or page.run("""return [...document.querySelectorAll("input, select")]
+                .every(e => parseFloat(getComputedStyle(e).fontSize) >= 16)"""), "a phone zooms into a small font"
             name = f"panel-{size[0]}-{'light' if light else 'dark'}"
             page.picture(folder / f"{name}.png")
             grids[name] = page.call("GET", "/screenshot")

@@ -18,33 +18,50 @@ const clamp = (x, low, high) => Math.min(high, Math.max(low, x));
 const round = (x, digits) => Number(x.toFixed(digits));
 const isOff = value => typeof value !== "number" || value <= SILENCE;
 const fixed = (x, digits) => x.toFixed(digits).replace("-", MINUS);
-const db = value => isOff(value) ? "off" : fixed(value, 1) + " dB";
 const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
 /* ---- what a screen reader says, and errors ----------------------------------------------------------------------- */
 
-function write(element, text) { /* a screen reader says what is written, even if it is the same */
+function write(element, text) { /* a screen reader may say what is written, even if it is the same */
   if (element.textContent !== text) element.textContent = text;
 }
-const announce = text => write($("status"), text);
+function announce(text) { /* a new element, which is said even if its text is that of the last one */
+  const said = make("span", {}, text);
+  $("status").append(said);
+  setTimeout(() => said.remove(), 2000);
+}
 
-function showError(message, id) {
-  const text = state.hello.masks.reduce((short, path, i) => short.replaceAll(path, maskList.names[i]), message);
-  const old = [...$("alerts").children].find(e => id ? e.id === id : e.firstChild.textContent === text);
-  if (old) return write(old.firstChild, text);
-  const dismiss = make("button", {type: "button"}, "Dismiss");
-  const box = make("div", id ? {id} : {}, make("span", {}, text), dismiss);
-  dismiss.onclick = () => box.remove();
-  $("alerts").append(box);
-  while ($("alerts").children.length > 3) $("alerts").firstChild.remove();
-  if (!id) setTimeout(() => box.remove(), 15000);
+const errors = new Map(); /* those that are shown, by their text */
+function removeError(text) {
+  const {box, timer} = errors.get(text);
+  clearTimeout(timer);
+  box.remove();
+  errors.delete(text);
+}
+function showError(message) {
+  const text = state.hello.masks.reduce((short, path, i) => short.replaceAll(path, () => maskList.names[i]), message);
+  if (!errors.has(text)) {
+    const dismiss = make("button", {type: "button"}, "Dismiss"), box = make("div", {}, make("span", {}), dismiss);
+    dismiss.onclick = () => removeError(text);
+    errors.set(text, {box, times: 0});
+    $("alerts").append(box);
+  }
+  const error = errors.get(text);
+  error.times++;
+  write(error.box.firstChild, error.times > 1 ? `${text} (${error.times} times)` : text);
+  clearTimeout(error.timer);
+  error.timer = setTimeout(() => removeError(text), 15000);
+  if (errors.size > 3) removeError(errors.keys().next().value);
 }
 
 /* ---- connection -------------------------------------------------------------------------------------------------- */
 
-let socket = null, tries = 0, retry = 0, lastMessageMs = 0, pings = 0, focused = null, token = "";
+const LOST = "haloconv does not answer. This page tries again until it does.";
+const ENDED = "The session has ended. This page waits for the next one.";
+let socket = null, tries = 0, retry = 0, lastMessageMs = 0, pings = 0, focused = null, token = "", version = "";
+let reason = LOST; /* why there is no connection */
 
-function storage(act) { /* a browser may forbid it */
+function attempt(act) { /* a browser may forbid storage, and an answer may be no JSON */
   try { return act(); } catch { return null; }
 }
 
@@ -52,11 +69,11 @@ function readToken() {
   const text = location.hash.slice(1);
   if (text && !$(text)) {
     token = text;
-    storage(() => sessionStorage.setItem("token", token));
+    attempt(() => sessionStorage.setItem("token", token));
     history.replaceState(null, "", location.pathname);
     return true;
   }
-  token = token || storage(() => sessionStorage.getItem("token")) || "";
+  token = token || attempt(() => sessionStorage.getItem("token")) || "";
   return false;
 }
 
@@ -67,8 +84,8 @@ function send(...message) {
 /* A control that is dragged sends its last value a few times a second. */
 const waiting = new Map();
 function sendSoon(...message) {
-  const path = message[0], isNew = !waiting.has(path);
-  if (!isNew) return void waiting.set(path, message);
+  const path = message[0];
+  if (waiting.has(path)) return void waiting.set(path, message);
   waiting.set(path, null);
   send(...message);
   setTimeout(() => {
@@ -82,10 +99,15 @@ function sendWaiting() {
   for (const [path, message] of waiting) if (message) waiting.set(path, null), send(...message);
 }
 
+function disconnect() {
+  socket.onclose = socket.onmessage = null; /* `onclose` may come a minute later */
+  socket.close();
+}
+
 function connect() {
   clearTimeout(retry);
-  if (socket) socket.onclose = socket.onmessage = null, socket.close();
-  socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws`, "haloconv");
+  if (socket) disconnect();
+  socket = new WebSocket(`ws://${location.host}/ws`, "haloconv");
   lastMessageMs = Date.now();
   socket.onopen = () => {
     $("log").replaceChildren();
@@ -100,32 +122,47 @@ function connect() {
   socket.onclose = closed;
 }
 
-function closed(event) {
+function closed() {
   if (!$("panel").disabled) focused = document.activeElement;
   $("panel").disabled = true;
-  $("engine").textContent = "Not connected";
-  clearLevels();
+  clearValues();
   if (!$("ask").hidden) return;
-  const why = event && event.reason ? `haloconv closed the connection: ${event.reason}.` : "haloconv does not answer.";
-  showError(`${why} The panel tries again until it does.`, "gone");
+  write($("gone"), reason);
+  if (reason !== ENDED) reason = LOST;
   retry = setTimeout(connect, RETRY_MS[Math.min(tries++, RETRY_MS.length - 1)]);
+}
+
+function clearValues() {
+  $("engine").textContent = "Not connected";
+  state.mask = "";
+  showMask();
+  for (const meter of meters) meter.clear();
+  Object.assign(spectra, {in: [], out: []});
+  past.length = 0;
+  counts = null;
+  $("load-text").textContent = "–";
+  $("stats-list").replaceChildren();
+  scene.drag = null;
+  redrawAll();
 }
 
 function askToken() {
   $("ask").hidden = false;
-  if ($("gone")) $("gone").remove();
+  write($("gone"), "");
   $("token").focus();
   if (token) showError("haloconv refused this token.");
   token = "";
-  storage(() => sessionStorage.removeItem("token"));
+  attempt(() => sessionStorage.removeItem("token"));
 }
 
 function connected() {
   tries = 0;
+  reason = LOST;
   $("ask").hidden = true;
   if (!$("panel").disabled) return;
   $("panel").disabled = false;
-  if ($("gone")) $("gone").remove(), announce("Connected again");
+  if ($("gone").textContent) write($("gone"), ""), announce("Connected again");
+  if ($("stats").open) send("/stats");
   if (focused && document.activeElement === document.body) focused.focus();
 }
 
@@ -133,8 +170,7 @@ setInterval(() => {
   if (!socket || socket.readyState > WebSocket.OPEN) return;
   send("/ping", ++pings);
   if (Date.now() - lastMessageMs < SILENT_MS) return;
-  socket.onclose = null; /* it may take a minute to come */
-  socket.close();
+  disconnect();
   closed();
 }, PING_MS);
 document.addEventListener("visibilitychange", () => {
@@ -144,7 +180,7 @@ addEventListener("hashchange", () => { if (readToken()) connect(); });
 $("ask").onsubmit = event => {
   event.preventDefault();
   token = $("token").value.trim().replace(/^.*#/, "");
-  storage(() => sessionStorage.setItem("token", token));
+  attempt(() => sessionStorage.setItem("token", token));
   $("token").value = "";
   $("ask").hidden = true;
   connect();
@@ -164,9 +200,7 @@ class List {
       const to = {ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: shown.length - 1}[event.key];
       if (at < 0 || to === undefined) return;
       event.preventDefault();
-      const button = shown[clamp(to, 0, shown.length - 1)];
-      this.setTabStop(this.buttons.indexOf(button));
-      button.focus();
+      this.focus(this.buttons.indexOf(shown[clamp(to, 0, shown.length - 1)]));
     };
   }
   get buttons() {
@@ -175,12 +209,18 @@ class List {
   setTabStop(i) {
     this.buttons.forEach((b, k) => { b.tabIndex = k === i ? 0 : -1; });
   }
+  focus(i) {
+    this.setTabStop(i);
+    this.buttons[i].focus();
+  }
   show(names, titles) {
     if (JSON.stringify(names) === JSON.stringify(this.names)) return;
+    const at = this.buttons.indexOf(document.activeElement), named = names.indexOf(this.names[at]);
     this.names = names;
     this.element.replaceChildren(...names.map((name, i) => make("li", {role: "presentation"},
       make("button", {type: "button", role: "option", "aria-selected": "false", title: titles[i]}, name))));
     this.select(this.selected);
+    if (at >= 0 && names.length) this.focus(named >= 0 ? named : Math.min(at, names.length - 1));
   }
   select(i) {
     const isSame = i === this.selected && this.element.querySelector("[aria-selected=true]");
@@ -253,14 +293,14 @@ class Changes {
 }
 
 class Value {
-  /* row: {label, unit, min, max, typedMax, step, off, initial}; set(value) sends it: a number or "off" */
+  /* row: {label, unit, min, max, step, typed, digits, off, initial}: typed numbers may have wider limits. set(value)
+   * sends it: a number or "off" */
   constructor(parent, id, row, set) {
     this.row = row, this.set = set, this.last = this.value = row.initial, this.changes = new Changes();
-    const name = `${row.label}, ${row.unit}`;
+    const name = `${row.label}, ${row.unit}`, [min, max] = row.typed ?? [row.min, row.max];
     this.range = make("input", {type: "range", id: `${id}-range`, min: row.min, max: row.max, step: row.step,
       "aria-label": row.label});
-    this.number = make("input", {type: "number", id, min: row.off ? -80 : row.min, max: row.typedMax ?? row.max,
-      step: "any"});
+    this.number = make("input", {type: "number", id, min, max, step: "any"});
     this.box = make("div", {class: row.off ? "value has-off" : "value"}, make("label", {for: id}, name), this.range,
       this.number);
     if (row.off) {
@@ -278,7 +318,7 @@ class Value {
     this.number.onchange = () => {
       const typed = this.number.valueAsNumber;
       this.isTyping = false;
-      if (!Number.isNaN(typed)) this.change(clamp(typed, Number(this.number.min), Number(this.number.max)));
+      if (!Number.isNaN(typed)) this.change(clamp(typed, min, max));
       this.draw(); /* even if the value is as it was */
     };
     parent.append(this.box);
@@ -300,7 +340,7 @@ class Value {
     this.draw();
   }
   draw() {
-    const off = this.value === "off", shown = String(round(this.last, 2));
+    const off = this.value === "off", shown = String(round(this.last, this.row.digits ?? 2));
     this.range.value = this.last;
     this.range.setAttribute("aria-valuetext", off ? "off" : `${shown} ${this.row.unit}`);
     if (!this.isTyping) this.number.value = shown;
@@ -309,7 +349,7 @@ class Value {
   }
 }
 
-const GAIN = {unit: "dB", min: -60, max: 20, step: 0.5, off: true};
+const GAIN = {unit: "dB", min: -60, max: 20, typed: [-80, 60], step: 0.5, off: true};
 const gains = {};
 for (const [path, label, initial] of [["/gain", "Output", 0], ["/wet", "Wet (convolved)", 0],
   ["/dry", "Dry (input)", -20]])
@@ -354,16 +394,16 @@ function hello(fields) {
 function showMask() {
   const name = nameOf(state.mask);
   $("mask").textContent = name || "–";
-  document.title = `${name} – ${state.hello.name || "haloconv"}`;
+  document.title = [name, state.hello.name || "haloconv"].filter(Boolean).join(" – ");
   maskList.select(state.hello.masks.indexOf(state.mask));
 }
 
-function mask(path, number) {
-  const before = state.mask;
+function mask(path) {
+  const before = state.mask, number = state.hello.masks.indexOf(path) + 1;
   state.mask = path;
   showMask();
   if (before && before !== path) announce(`${nameOf(path)} plays`);
-  if (before !== path && number > 0 && document.activeElement !== $("plot-mask")) $("plot-mask").value = number;
+  if (before !== path && number && document.activeElement !== $("plot-mask")) $("plot-mask").value = number;
 }
 
 function showBypass(on) {
@@ -428,7 +468,9 @@ function drawAll() {
   frame = 0;
   const all = [...dirty];
   dirty.clear();
-  for (const picture of all) picture.draw();
+  for (const picture of all) {
+    try { picture.draw(); } catch (error) { reportError(error); } /* the others are drawn */
+  }
 }
 
 class Picture {
@@ -495,11 +537,16 @@ class Meter {
     if (now >= this.next) this.showPeak(now);
     redraw(this.picture, loudest);
   }
+  clear() { /* new levels then begin with new peaks */
+    this.levels = this.held = [];
+    this.showPeak(0);
+    redraw(this.picture, loudest);
+  }
   showPeak(now) {
     this.next = now + 300;
     const loudest = this.held.reduce((best, held, i) => held.db > this.held[best].db ? i : best, 0);
     const level = this.held.length ? this.held[loudest].db : SILENCE;
-    const text = level > -120 ? `peak ${fixed(level, 1)} dBFS` : "silent";
+    const text = level > -120 ? `peak ${fixed(level, 1)} dBFS` : this.held.length ? "silent" : "–";
     this.text.textContent = text;
     this.box.setAttribute("aria-valuenow", Math.round(level));
     this.box.setAttribute("aria-valuetext", level > -120 ? `${text}, channel ${loudest + 1}` : text);
@@ -543,13 +590,8 @@ function showClips() {
   const parts = meters.filter(meter => meter.clips.size).map(meter => `${meter.name} ${list(meter.clips)}`);
   write($("clip"), parts.length ? `Over 0 dBFS: ${parts.join("; ")}` : "Nothing over 0 dBFS");
 }
-function clearLevels() {
-  for (const meter of meters) meter.levels = [], meter.text.textContent = "–";
-  Object.assign(spectra, {in: [], out: []});
-  redraw(meters[0].picture, meters[1].picture, loudest, spectrum);
-}
 $("clear").onclick = () => {
-  for (const meter of meters) meter.clips.clear(), meter.levels = []; /* new levels then begin with new peaks */
+  for (const meter of meters) meter.clips.clear(), meter.clear();
   showClips();
 };
 
@@ -628,6 +670,7 @@ function addLoad(percent, late, xruns, now) {
 /* ---- sources and listener ---------------------------------------------------------------------------------------- */
 
 const DEGREES = Math.PI / 180, NOSE = 34, NEAR = 26;
+const MIN_DISTANCE = 0.05, MAX_DISTANCE = 10000; /* metres; only a typed number is nearer */
 const scene = {sources: [], ypr: [0, 0, 0], at: [0, 0, 0], selected: 0, changes: new Changes(), drag: null, radius: 2};
 const wrap = azimuth => azimuth - 360 * Math.ceil((azimuth - 180) / 360);
 const side = azimuth => Math.abs(azimuth) < 0.5 ? "ahead"
@@ -693,7 +736,8 @@ const sourceRows = {};
 const aed = () => scene.sources[scene.selected];
 for (const [i, key, row] of [[0, "azimuth", {label: "Azimuth", unit: "°", min: -180, max: 180, step: 1, initial: 0}],
   [1, "elevation", {label: "Elevation", unit: "°", min: -90, max: 90, step: 1, initial: 0}],
-  [2, "distance", {label: "Distance", unit: "m", min: 0.1, max: 10, typedMax: 1000, step: 0.1, initial: 1}]])
+  [2, "distance", {label: "Distance", unit: "m", min: 0.1, max: 10, typed: [0, MAX_DISTANCE], step: 0.1,
+    digits: 3, initial: 1}]])
   sourceRows[key] = new Value($("source-list"), `source-${key}`, row, value => {
     const position = aed().slice(0, 3);
     position[i] = value;
@@ -711,8 +755,8 @@ const head = ["Yaw", "Pitch", "Roll"].map((name, i) => new Value($("head-list"),
     turn();
   }));
 
-function move(i, position) {
-  const rounded = position.map(value => round(value, 2));
+function move(i, [azimuth, elevation, distance]) {
+  const rounded = [round(azimuth, 2), round(elevation, 2), round(distance, 4)];
   scene.sources[i].splice(0, 3, ...rounded);
   scene.changes.add(i);
   sendSoon(`/source/${i + 1}/aed`, ...rounded);
@@ -782,9 +826,11 @@ function grabbed(event) {
   return $("panel").disabled ? null : best;
 }
 
+/* One pointer drags at a time: further fingers and other buttons of the mouse do nothing. */
 $("circle").onpointerdown = event => {
-  scene.drag = grabbed(event);
-  if (!scene.drag) return;
+  const thing = event.button === 0 && (scene.drag?.pointer ?? event.pointerId) === event.pointerId && grabbed(event);
+  if (!thing) return;
+  scene.drag = {...thing, pointer: event.pointerId};
   if (scene.drag.what !== "head") select(scene.drag.what);
   $("circle").setPointerCapture(event.pointerId);
   $("circle").focus({preventScroll: true});
@@ -792,11 +838,11 @@ $("circle").onpointerdown = event => {
 };
 /* A finger beside the sources scrolls the page. */
 $("circle").addEventListener("touchstart", event => {
-  if (grabbed(event.touches[0])) event.preventDefault();
+  if (scene.drag || grabbed(event.changedTouches[0])) event.preventDefault();
 }, {passive: false});
 $("circle").onpointermove = event => {
   const {drag} = scene, {at: [px, py], metres} = pointed(event);
-  if (!drag) return;
+  if (drag?.pointer !== event.pointerId) return;
   drag.isMoving ||= Math.hypot(px - drag.from[0], py - drag.from[1]) >= 4;
   if (!drag.isMoving) return;
   const [x, y] = metres(px + drag.offset[0], py + drag.offset[1]);
@@ -805,19 +851,23 @@ $("circle").onpointermove = event => {
     return turn();
   }
   const source = scene.sources[drag.what], level = Math.cos(source[1] * DEGREES);
-  const r = clamp(Math.hypot(x, y), 0.05, scene.radius);
+  const r = clamp(Math.hypot(x, y), MIN_DISTANCE, scene.radius);
   move(drag.what, [Math.atan2(y, x) / DEGREES, source[1], level > 0.1 ? r / level : source[2]]);
 };
-$("circle").onpointerup = $("circle").onpointercancel = () => { scene.drag = null; };
+$("circle").onpointerup = $("circle").onpointercancel = $("circle").onlostpointercapture = event => {
+  if (scene.drag?.pointer === event.pointerId) scene.drag = null;
+};
+$("circle").oncontextmenu = event => { if (scene.drag) event.preventDefault(); };
 $("circle").onkeydown = event => {
   const source = aed(), small = event.shiftKey, turnBy = small ? 1 : 5, factor = small ? 1.02 : 1.1;
   if (!source || event.ctrlKey || event.altKey || event.metaKey || $("panel").disabled) return;
   const [azimuth, elevation, distance] = source;
+  const step = metres => move(scene.selected, [azimuth, elevation, clamp(metres, MIN_DISTANCE, MAX_DISTANCE)]);
   const acts = {
     ArrowLeft: () => move(scene.selected, [wrap(azimuth + turnBy), elevation, distance]),
     ArrowRight: () => move(scene.selected, [wrap(azimuth - turnBy), elevation, distance]),
-    ArrowUp: () => move(scene.selected, [azimuth, elevation, Math.max(distance * factor, 0.05)]),
-    ArrowDown: () => move(scene.selected, [azimuth, elevation, distance / factor]),
+    ArrowUp: () => step(distance * factor),
+    ArrowDown: () => step(distance / factor),
     PageUp: () => select(scene.selected - 1),
     PageDown: () => select(scene.selected + 1)
   };
@@ -842,7 +892,7 @@ const withToken = () => token ? {Authorization: `Bearer ${token}`} : {};
 
 async function plot() {
   const [number, kind, image] = [$("plot-mask").value, $("plot-kind").value, $("plot-image")];
-  const [name, what] = [$("plot-mask"), $("plot-kind")].map(select => select.selectedOptions[0].text);
+  const [name, what] = [$("plot-mask"), $("plot-kind")].map(select => select.selectedOptions[0]?.text);
   $("plot-text").textContent = "Drawing …";
   try {
     const answer = await fetch(`/plot?mask=${number}${kind && `&kind=${kind}`}`, {headers: withToken()});
@@ -868,16 +918,18 @@ function upload(file) {
       text.textContent = message;
       done();
     };
-    text.textContent = `Sending ${file.name}`;
+    const more = uploads.length - 1;
+    text.textContent = `Sending ${file.name}${more ? `, then ${more} more` : ""}`;
     $("upload").hidden = false;
     $("upload").value = 0;
     request.upload.onprogress = event => { $("upload").value = event.loaded / event.total; };
     request.upload.onload = () => { text.textContent = `haloconv reads ${file.name}`; };
     request.onload = () => {
-      const answer = storage(() => JSON.parse(request.responseText)) || {};
+      const answer = attempt(() => JSON.parse(request.responseText)) || {};
       if (request.status < 300 && answer.mask) return end(`${file.name} is in the list.`);
+      const why = answer.error || `status ${request.status}`;
       end("");
-      showError(`${file.name}: ${answer.error || `status ${request.status}`}`);
+      showError(why.startsWith(file.name) ? why : `${file.name}: ${why}`);
     };
     request.onerror = () => end(`${file.name} was not sent: the connection ended.`);
     request.open("POST", `/upload?name=${encodeURIComponent(file.name)}`);
@@ -885,19 +937,24 @@ function upload(file) {
     request.send(file);
   });
 }
+const uploads = []; /* the file that is being sent, and those that wait */
 async function uploadAll(files) {
-  for (const file of files) await upload(file);
+  if (uploads.push(...files) > files.length) return; /* the loop of an earlier call sends them */
+  for (; uploads.length; uploads.shift()) await upload(uploads[0]);
 }
 $("file").onchange = () => {
   uploadAll([...$("file").files]);
   $("file").value = "";
 };
+const hasFiles = event => event.dataTransfer?.types.includes("Files");
 addEventListener("dragover", event => {
+  if (!hasFiles(event)) return;
   event.preventDefault();
   $("drop").classList.add("over");
 });
 addEventListener("dragleave", event => { if (!event.relatedTarget) $("drop").classList.remove("over"); });
 addEventListener("drop", event => {
+  if (!hasFiles(event)) return;
   event.preventDefault();
   $("drop").classList.remove("over");
   if (!$("drop").hidden && !$("panel").disabled) uploadAll([...event.dataTransfer.files]);
@@ -933,13 +990,19 @@ $("stats-again").onclick = () => send("/stats");
 /* ---- messages of the server, keys -------------------------------------------------------------------------------- */
 
 const handlers = {
-  "/hello": hello,
+  "/hello": fields => {
+    if (version && version !== fields.version) return location.reload(); /* this page is that of another program */
+    version = fields.version;
+    hello(fields);
+  },
+  "/unsubscribe": () => { reason = ENDED; },
   "/mask": mask,
   "/gain": value => gains["/gain"].show(value),
   "/wet": value => gains["/wet"].show(value),
   "/dry": value => gains["/dry"].show(value),
   "/bypass": showBypass,
   "/ab/state": (plays, ...db) => {
+    if (plays !== comparison.plays) announce(plays ? `${"AB"[plays - 1]} plays` : "The comparison has ended");
     Object.assign(comparison, {plays, db});
     showComparison();
   },
@@ -963,6 +1026,7 @@ const handlers = {
   "/stats": showStats,
   "/error": (path, why) => {
     if (path === "/token") return askToken();
+    if (path === "/subscribe") return void (reason = `haloconv takes no more pages: ${why}. This page tries again.`);
     if (path === "/ab") showPair(); /* the choice was refused */
     showError(why);
   }
@@ -978,14 +1042,15 @@ document.addEventListener("keydown", event => {
   if (event.key === "a" && !$("ab").disabled) switchComparison(); /* with the pair that is chosen here */
   else send("/key", event.key);
 });
-$("keys").checked = storage(() => localStorage.getItem("keys")) !== "off";
-$("keys").onchange = () => storage(() => localStorage.setItem("keys", $("keys").checked ? "on" : "off"));
+$("keys").checked = attempt(() => localStorage.getItem("keys")) !== "off";
+$("keys").onchange = () => attempt(() => localStorage.setItem("keys", $("keys").checked ? "on" : "off"));
 
 function redrawAll() {
   readColours();
   redraw(meters[0].picture, meters[1].picture, loudest, spectrum, load, circle);
 }
-matchMedia("(prefers-color-scheme: light)").addEventListener("change", redrawAll);
+for (const query of ["(prefers-color-scheme: light)", "(forced-colors: active)"])
+  matchMedia(query).addEventListener("change", redrawAll);
 document.addEventListener("visibilitychange", redrawAll);
 redrawAll();
 readToken();

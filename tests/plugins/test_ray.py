@@ -21,6 +21,7 @@ ENV = {"PYTHONPATH": f"{ROOT / 'plugins/python'}:{ROOT / 'tests'}", "RAY_ENABLE_
 if SAN:
     pytest.skip("a sanitized library needs a sanitized Python", allow_module_level=True)
 import haloconv  # noqa: E402
+from haloconv import _ray_batch  # noqa: E402
 from haloconv.ray import Reverb  # noqa: E402
 
 
@@ -252,6 +253,83 @@ def test_a_batch_on_ray_loses_no_file_if_a_worker_is_killed(cluster, sounds, lon
     report = json.loads(out)
     assert (report["done"], report["resumed"], report["failed"]) == (1, 98, 1), messages
     assert tree(sounds / "out") == tree(sounds / "plain")
+
+
+def test_nothing_writes_any_more_when_fail_fast_has_ended(cluster, sounds, long_list):
+    lines = (sounds / "list.csv").read_text().splitlines()
+    (sounds / "list.csv").write_text("\n".join([lines[0], lines[-1], *lines[1:-1]]))  # the bad row first
+    process = on_ray(cluster, "list.csv", "-o", "out", "--fail-fast", "--shares", "2")
+    out, messages = process.communicate(timeout=60)
+    files = {path.name: path.stat().st_mtime_ns for path in (sounds / "out").iterdir()}
+    time.sleep(0.5)
+    assert files == {path.name: path.stat().st_mtime_ns for path in (sounds / "out").iterdir()}
+    assert process.returncode == 1 and json.loads(out)["failed"] == 1, messages
+    assert "no such file" in messages.lower()
+
+
+def test_a_driver_that_is_killed_and_started_again_loses_no_file(cluster, sounds, long_list):
+    arguments = ["list.csv", "-o", "out", "--report", "out.jsonl", "--resume", "--shares", "4", "--retries", "4"]
+    process = on_ray(cluster, *arguments)
+    end = time.monotonic() + 30
+    while sum(".wav" in line for line in journal_lines(sounds / "out")) < 5:
+        assert process.poll() is None and time.monotonic() < end, process.stderr.read()
+        time.sleep(0.002)
+    process.kill()
+    process.communicate()
+    (sounds / "out/haloconv-batch.1of9.report").write_text('{"row": 1')  # of another number of shares
+    process = on_ray(cluster, *arguments)
+    out, messages = process.communicate(timeout=60)
+    assert process.returncode == 1 and out.startswith("{"), (out, messages)
+    report = json.loads(out)
+    assert report["done"] + report["resumed"] == 99 and report["resumed"] >= 5 and report["failed"] == 1
+    assert tree(sounds / "out") == tree(sounds / "plain")
+    assert sorted(journal_lines(sounds / "out")) == sorted(set(journal_lines(sounds / "out")))
+    assert (sounds / "out.jsonl").read_text() == (sounds / "plain.jsonl").read_text()
+    assert sorted(path.name for path in (sounds / "out").iterdir() if path.suffix not in (".wav", ".journal")) == []
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(sounds, monkeypatch):
+    """The program may write files of 100 kB: the largest of three does not fit."""
+    write(sounds / "in/long.wav", noise(40 * RATE, 1, seed=50), RATE, "FLOAT")
+    rows = [f"in/{sound}.wav,rooms/r0.wav,{name}.wav\n" for sound, name in [("u00", "a"), ("long", "b"), ("u01", "c")]]
+    (sounds / "list.csv").write_text("input,mask,output\n" + "".join(rows))
+    program = sounds / "small_files"
+    program.write_text(f"#!/bin/sh\ntrap '' XFSZ\nulimit -f 200\nexec {HALOCONV.resolve()} \"$@\"\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(_ray_batch, "find", lambda: str(program))
+    shares = _ray_batch._Shares(_ray_batch._parse(["list.csv", "-o", "out", "--retries", "1"])[0], ["list.csv"], 1)
+    assert shares.add(1, *_ray_batch._run(str(sounds), shares.arguments(1), 0))
+    assert not shares.add(1, *_ray_batch._run(str(sounds), shares.arguments(1), 0))
+    summary = shares.summary(1)
+    assert (summary["done"], summary["failed"], len(summary["retried"])) == (2, 1, 1)
+    reason = summary["failures"][0]["reason"]
+    assert "b.wav" in reason and "File too large" in reason and "\n" not in reason
+    assert summary["retried"][0] == {"share": 1, "reason": reason}
+    assert sorted(path.name for path in (sounds / "out").iterdir() if path.suffix != ".journal") == ["a.wav", "c.wav"]
+
+
+def test_a_report_that_does_not_fit_leaves_no_half_file(folder):
+    own = _ray_batch._parse(["list.csv", "-o", ".", "--report", "all.jsonl"])[0]
+    shares = _ray_batch._Shares(own, ["list.csv"], 1)
+    pathlib.Path(shares.report_path(1)).write_text('{"row": 1}\n' * 1000)
+    code = ("import resource, signal; from haloconv import _ray_batch as b; "
+            "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
+            "b._Shares(b._parse(['list.csv', '-o', '.', '--report', 'all.jsonl'])[0], [], 1).write_report()")
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **ENV}, stderr=subprocess.PIPE, text=True)
+    assert "File too large" in done.stderr
+    assert [path.name for path in folder.iterdir()] == ["haloconv-batch.1of1.report"]
+
+
+def test_an_end_without_a_report_has_a_reason(folder, monkeypatch):
+    program = folder / "dies"
+    program.write_text("#!/bin/sh\nprintf '{\"done\": 1'\nkill -9 $$\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(_ray_batch, "find", lambda: str(program))
+    assert _ray_batch._run(str(folder), [], 0) == (-9, None, "")
+    shares = _ray_batch._Shares(_ray_batch._parse(["list.csv", "-o", "out", "-q"])[0], ["list.csv"], 1)
+    assert shares.add(1, -9, None, "") and shares.retried == [{"share": 1, "reason": "signal 9 (Killed)"}]
+    assert _ray_batch._reason(ConnectionError()) == "ConnectionError"
+    assert _ray_batch._reason(OSError("no\nroute")) == "no"
 
 
 def test_what_ray_cannot_share_out_is_refused(cluster, sounds):

@@ -116,6 +116,7 @@ class _Shares:
         self.common = [*others, "-o", own.output, "--resume", "--json"] + ["--fail-fast"] * own.fail_fast
         self.sums: Dict[str, float] = collections.Counter()
         self.times: Dict[str, float] = collections.Counter()
+        self.have: Dict[int, int] = collections.Counter()  # the files of each share, by all of its reports
         self.last: Dict[int, Optional[Dict[str, Any]]] = {}  # the last report of each share
         self.problems: Dict[int, str] = {}
         self.retried: List[Dict[str, Any]] = []
@@ -135,6 +136,8 @@ class _Shares:
         self.tries[share] += 1
         self.last[share] = report
         if report:
+            # A try resumes what earlier ones made, unless it ends early, as on a full disk.
+            self.have[share] = report["done"] + max(report["resumed"], self.have[share])
             for name in _SUMS:
                 self.sums[name] += report[name]
             for name, seconds in report["times"].items():
@@ -159,8 +162,7 @@ class _Shares:
         """The report of `haloconv batch`, summed, with `shares` and `retried`."""
         last = [report for report in self.last.values() if report]
         failures = sorted((one for report in last for one in report["failures"]), key=lambda one: one["row"])
-        # The last try of a share resumes all that the share has: rows of its earlier tries, and of an earlier run.
-        have = sum(report["done"] + report["resumed"] for report in last)
+        have = sum(self.have.values())
         if not self.own.resume:
             self.sums["done"] = have  # also those of a try that died before it could report
         first = last[0] if last else {}

@@ -78,3 +78,9 @@ def test_a_killed_worker_is_an_error_and_no_deadlock(hc, items):
 def test_share_of_a_process(hc, monkeypatch, text, n):
     monkeypatch.setenv("OMP_NUM_THREADS", text)
     assert hc._library._threads(0) == n and hc._library._threads(5) == 5
+
+
+def test_a_share_is_no_larger_than_the_affinity_mask(hc, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3})
+    assert hc._library._threads(0) == 1

@@ -167,7 +167,10 @@ def _threads(n_threads):
     if worker is not None and worker.get_worker_info() is not None:
         return sys.modules["torch"].get_num_threads()
     share = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # a number for each level, as "4,2"
-    return min(int(share), os.cpu_count() or 1) if share.isascii() and share.isdigit() else 0
+    if not (share.isascii() and share.isdigit()):
+        return 0
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux
+    return min(int(share), len(affinity(0)) if affinity else os.cpu_count() or 1)
 
 
 def _bytes(what, text):

@@ -10,6 +10,7 @@ the journals lack. The nodes see the list, the sounds and the output folder unde
 
 import argparse
 import collections
+import contextlib
 import ctypes
 import fcntl
 import glob
@@ -24,12 +25,14 @@ from typing import Any, Dict, List, NoReturn, Optional, Sequence, Tuple
 from ._program import find
 
 _SUMS = ("done", "frames_in", "frames_out", "clipped_samples", "clipped_files")
-_RETRY_WAIT_S = 2  # from the second retry on, for another process that still holds the journal; doubles each time
+_RETRY_WAIT_S, _MAX_WAIT_S = 2, 60  # from the second retry on, while another process holds the journal; doubles
+_END_WAIT_S = 10  # for shares that are cancelled
+_prctl = ctypes.CDLL(None).prctl  # looked up here: a child of fork() must not take the dynamic linker's lock
 Ended = Tuple[int, Optional[Dict[str, Any]], str]  # exit status, report, and the last messages of a program
 
 
 def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _run(folder: str, arguments: Sequence[str], wait_s: float) -> Ended:
@@ -41,7 +44,10 @@ def _run(folder: str, arguments: Sequence[str], wait_s: float) -> Ended:
         return 2, None, str(error).split("haloconv: ", 1)[-1]
     done = subprocess.run([program, "batch", *arguments], cwd=folder, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, errors="replace", preexec_fn=_die_with_parent)
-    report = json.loads(done.stdout) if done.stdout.startswith("{") else None
+    try:
+        report = json.loads(done.stdout)
+    except ValueError:  # the program ended before its report, or amid it
+        report = None
     return done.returncode, report, done.stderr[-2000:].strip()
 
 
@@ -79,9 +85,18 @@ def _parse(arguments: Optional[Sequence[str]]) -> Tuple[argparse.Namespace, List
     return own, others
 
 
-def _forget(folder: str) -> None:
+def _reason(error: Exception) -> str:
+    """One line that says why a task of Ray failed: of what it raised, or of its worker's end."""
+    return (str(getattr(error, "cause", None) or error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _left_over(folder: str, ending: str) -> List[str]:
+    return glob.glob(os.path.join(glob.escape(folder), f"haloconv-batch*.{ending}"))
+
+
+def _forget_journals(folder: str) -> None:
     """Remove the journals of earlier runs, so that no retry counts their rows as done."""
-    for path in glob.glob(os.path.join(glob.escape(folder), "haloconv-batch*.journal")):
+    for path in _left_over(folder, "journal"):
         with open(path, "rb") as journal:
             try:
                 fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,6 +107,11 @@ def _forget(folder: str) -> None:
             os.unlink(path)
 
 
+def _end_of(status: int) -> str:
+    """An exit status as text; a negative one is a signal's number."""
+    return f"exit status {status}" if status >= 0 else f"signal {-status} ({signal.strsignal(-status)})"
+
+
 class _Shares:
     """The shares of a list, and what became of them."""
 
@@ -100,6 +120,7 @@ class _Shares:
         self.common = [*others, "-o", own.output, "--resume", "--json"] + ["--fail-fast"] * own.fail_fast
         self.sums: Dict[str, float] = collections.Counter()
         self.times: Dict[str, float] = collections.Counter()
+        self.have: Dict[int, int] = collections.Counter()  # the files of each share, by all of its reports
         self.last: Dict[int, Optional[Dict[str, Any]]] = {}  # the last report of each share
         self.problems: Dict[int, str] = {}
         self.retried: List[Dict[str, Any]] = []
@@ -119,6 +140,8 @@ class _Shares:
         self.tries[share] += 1
         self.last[share] = report
         if report:
+            # A try resumes what earlier ones made, unless it ends early, as on a full disk.
+            self.have[share] = report["done"] + max(report["resumed"], self.have[share])
             for name in _SUMS:
                 self.sums[name] += report[name]
             for name, seconds in report["times"].items():
@@ -127,7 +150,7 @@ class _Shares:
         self.problems.pop(share, None)
         if status == 0:
             return False
-        reason = messages.splitlines()[-1].split("haloconv: ", 1)[-1] if messages else f"exit status {status}"
+        reason = messages.splitlines()[-1].split("haloconv: ", 1)[-1] if messages else _end_of(status)
         if report and report["failures"]:
             reason = report["failures"][0]["reason"]
         again = self.tries[share] <= self.own.retries and not (self.own.fail_fast and report)
@@ -143,8 +166,7 @@ class _Shares:
         """The report of `haloconv batch`, summed, with `shares` and `retried`."""
         last = [report for report in self.last.values() if report]
         failures = sorted((one for report in last for one in report["failures"]), key=lambda one: one["row"])
-        # The last try of a share resumes all that the share has: rows of its earlier tries, and of an earlier run.
-        have = sum(report["done"] + report["resumed"] for report in last)
+        have = sum(self.have.values())
         if not self.own.resume:
             self.sums["done"] = have  # also those of a try that died before it could report
         first = last[0] if last else {}
@@ -157,18 +179,23 @@ class _Shares:
                 "times": self.times, "shares": self.n, "retried": self.retried}
 
     def write_report(self) -> None:
-        """Join the reports of the shares in the order of the list."""
+        """Join the reports of the shares in the order of the list. Raises OSError."""
         lines = []
         for share in range(1, self.n + 1):
             if os.path.exists(self.report_path(share)):
                 with open(self.report_path(share), encoding="utf-8", errors="surrogateescape") as file:
                     lines += [(json.loads(line)["row"], line) for line in file]
         part = f"{self.own.report}.{os.getpid()}.part"
-        with open(part, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.writelines(line for _, line in sorted(lines, key=lambda one: one[0]))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, self.own.report)
+        try:
+            with open(part, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.writelines(line for _, line in sorted(lines, key=lambda one: one[0]))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, self.own.report)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+            raise
         for share in range(1, self.n + 1):
             if os.path.exists(self.report_path(share)):
                 os.unlink(self.report_path(share))
@@ -186,19 +213,21 @@ def _work(shares: _Shares, cpus: int) -> None:
         while waiting and len(running) < (shares.own.actors or shares.n):
             share = waiting.popleft()
             tries = shares.tries[share]
-            wait_s = _RETRY_WAIT_S * 2 ** (tries - 2) if tries > 1 and not shares.last[share] else 0
+            wait_s = min(_RETRY_WAIT_S * 2 ** (tries - 2), _MAX_WAIT_S) if tries > 1 and not shares.last[share] else 0
             running[task.remote(folder, shares.arguments(share), wait_s)] = share
         for ref in ray.wait(list(running))[0]:
             share = running.pop(ref)
             try:
                 ended: Ended = ray.get(ref)
             except ray.exceptions.RayError as error:  # its worker, its node or its memory is gone
-                ended = -1, None, str(error).strip().splitlines()[0]
+                ended = -1, None, _reason(error)
             if shares.add(share, *ended):
                 waiting.append(share)
             elif shares.own.fail_fast and shares.problems:
                 for other in running:
                     ray.cancel(other, force=True)
+                if running:
+                    ray.wait(list(running), num_returns=len(running), timeout=_END_WAIT_S)
                 return
 
 
@@ -214,7 +243,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> NoReturn:
     try:
         ray.init(address=own.address, log_to_driver=False, logging_level="ERROR")
     except ConnectionError as error:
-        _error(f"no Ray cluster at {own.address}: {str(error).splitlines()[0]}; start one with `ray start --head`")
+        _error(f"no Ray cluster at {own.address}: {_reason(error)}; start one with `ray start --head`")
     sizes = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
     sizes = [size for size in sizes if size >= (own.cpus or 1)]
     if not sizes:
@@ -222,14 +251,22 @@ def main(arguments: Optional[Sequence[str]] = None) -> NoReturn:
     cpus = own.cpus or min(sizes)
     at_once = own.actors or sum(size // cpus for size in sizes)
     if not own.resume:
-        _forget(own.output)
+        _forget_journals(own.output)
+    for path in _left_over(own.output, "report"):  # of a run that was killed
+        os.unlink(path)
     if not any(word.split("=")[0] == "--workers" for word in others):
         others += ["--workers", str(cpus)]
     shares = _Shares(own, others, own.shares or 4 * at_once)
     _work(shares, cpus)
     summary = shares.summary(time.monotonic() - start)
+    status = 1 if shares.problems else 0
     if own.report:
-        shares.write_report()
+        try:
+            shares.write_report()
+        except OSError as error:
+            status = 1
+            print(f"haloconv: error: {own.report}: cannot be written: {error.strerror}; choose another --report, and "
+                  "use --resume", file=sys.stderr)
     for one in summary["failures"]:
         print(f"haloconv: row {one['row']}: {one['reason']}", file=sys.stderr)
     for share, reason in shares.problems.items():
@@ -241,4 +278,4 @@ def main(arguments: Optional[Sequence[str]] = None) -> NoReturn:
               f"second, {summary['times_realtime']:.0f} x real time", file=sys.stderr)
     if own.json:
         print(json.dumps(summary, ensure_ascii=False), file=stdout, flush=True)
-    sys.exit(1 if shares.problems else 0)
+    sys.exit(status)

@@ -1,55 +1,60 @@
-"""haloconv.curator - NeMo Curator: a stage that convolves the waveforms of audio tasks with random impulse responses.
+"""haloconv.curator - NeMo Curator: a stage that puts the sounds of audio tasks into random rooms.
 
     from haloconv.curator import ReverbStage
     pipeline.add_stage(MonoConversionStage(output_sample_rate=16000))
-    pipeline.add_stage(ReverbStage("rooms/", p=0.5, seed=7).with_(resources=Resources(gpus=1)))  # on the CPU: cpus=2
+    pipeline.add_stage(ReverbStage(["rooms/"], p=0.5, seed=7))
+
+Needs nemo-curator 1.4 or newer, with Python 3.11.
 """
 
-from typing import Any, List, Sequence, Union
+from typing import Any, List, Optional, Tuple
 
 import torch
 from nemo_curator.stages.base import ProcessingStage
 from nemo_curator.stages.resources import Resources
 from nemo_curator.tasks import AudioTask
 
-from .ray import Reverb, _Path
+from .ray import Reverb
 
 
 class ReverbStage(ProcessingStage[AudioTask, AudioTask]):
-    """Convolve the waveform of each task with a random impulse response.
+    """haloconv.ray.Reverb for a pipeline; all arguments are Reverb's, and `key` is a key of the tasks' data.
 
-    responses   paths of sound files, folders or SOFA files, as for haloconv.ray.Reverb, which every worker makes once
-    options     those of Reverb: p, seed, align, normalise, keep_level, tail, device; key is by default "audio_filepath"
-
-    Reads data["waveform"], a tensor [channels, frames], data["sample_rate"] in Hz and data[key]; writes
-    data["waveform"], float32 on the CPU, data["num_samples"], and data["response"], the number of the response drawn or
-    -1. Raises as Reverb does.
+    Each task needs "waveform" (tensor [channels, frames]) and "sample_rate", which MonoConversionStage puts there. It
+    leaves with the new "waveform" on the CPU, its "num_samples" and "duration", and "response": the number of the
+    response drawn, or -1. A stage on a GPU: ReverbStage(...).with_(resources=Resources(cpus=1, gpus=1)).
     """
 
-    name = "haloconv.ReverbStage"
-    resources = Resources(cpus=1.0)
-    batch_size = 64
+    name, batch_size, resources = "haloconv_reverb", 16, Resources(cpus=1.0)
 
-    def __init__(self, responses: Union[_Path, Sequence[_Path]], key: str = "audio_filepath", **options: Any) -> None:
-        self.responses, self.key, self.options = responses, key, options
+    def __init__(self, responses: Any, key: str = "audio_filepath", **options: Any) -> None:
+        self._arguments, self._key, self._options = responses, key, options
+        self._reverb: Optional[Reverb] = None
 
-    def inputs(self):
-        return [], ["waveform", "sample_rate", self.key]
+    def inputs(self) -> Tuple[List[str], List[str]]:
+        return [], ["waveform", "sample_rate", self._key]
 
-    def outputs(self):
-        return [], ["waveform", "num_samples", "response"]
+    def outputs(self) -> Tuple[List[str], List[str]]:
+        return [], ["waveform", "num_samples", "duration", "response"]
 
-    def setup(self, worker_metadata=None) -> None:
-        self._reverb = Reverb(self.responses, key=self.key, **self.options)
+    def setup(self, worker_metadata: Any = None) -> None:
+        self._reverb = Reverb(self._arguments, key=self._key, **self._options)
 
     def process(self, task: AudioTask) -> AudioTask:
         return self.process_batch([task])[0]
 
     def process_batch(self, tasks: List[AudioTask]) -> List[AudioTask]:
-        wet = self._reverb({"amplitude": [task.data["waveform"].numpy(force=True) for task in tasks],
+        for task in tasks:
+            if not self.validate_input(task):
+                raise ValueError(f"task {task.task_id!r} lacks one of {', '.join(self.inputs()[1])}; add a stage that "
+                                 "reads the sound, such as MonoConversionStage")
+        if self._reverb is None:
+            self.setup()
+        out = self._reverb({"amplitude": [task.data["waveform"].numpy(force=True) for task in tasks],
                             "sample_rate": [task.data["sample_rate"] for task in tasks],
-                            self.key: [task.data[self.key] for task in tasks]})
-        for task, sound, number in zip(tasks, wet["amplitude"], wet["response"]):
-            task.data["waveform"] = torch.from_numpy(sound.copy())  # not a view of the whole batch
-            task.data["num_samples"], task.data["response"] = sound.shape[-1], int(number)
+                            self._key: [task.data[self._key] for task in tasks]})
+        for task, amplitude, response in zip(tasks, out["amplitude"], out["response"]):
+            # A copy: the rows share one buffer, which would be serialised with each task.
+            task.data.update(waveform=torch.from_numpy(amplitude.copy()), response=int(response),
+                             num_samples=amplitude.shape[-1], duration=amplitude.shape[-1] / task.data["sample_rate"])
         return tasks

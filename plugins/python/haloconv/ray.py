@@ -11,7 +11,6 @@
 
 import hashlib
 import os
-import sys
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -34,15 +33,6 @@ def _has_gpu() -> bool:
     except ImportError:
         return False
     return torch.cuda.is_available()
-
-
-def _processors() -> int:
-    """The processors that Ray has given this actor; outside of one: 1."""
-    ray = sys.modules.get("ray")
-    try:
-        return max(1, int(ray.get_runtime_context().get_assigned_resources().get("CPU", 1))) if ray else 1
-    except (AssertionError, RuntimeError):  # not a worker of Ray
-        return 1
 
 
 class Reverb:
@@ -98,7 +88,6 @@ class Reverb:
         self.p, self.seed, self.key, self.align, self.normalise = p, seed, key, align, normalise
         self.keep_level, self.tail = keep_level, tail
         self.device = device or ("cuda" if _has_gpu() else "cpu")
-        self._n_threads = _processors()
         self._sets: Dict[int, List[_Response]] = {}  # by rate; 0: any rate
         self._on_device: Dict[int, Any] = {}  # the same as tensors
         self._by_torch = self.device == "cuda"
@@ -136,18 +125,18 @@ class Reverb:
         import torch
 
         from .torch import convolve_packed
+        counts = np.array([h.shape[0] for h, _ in responses])
         if rate not in self._on_device:
             longest = max(h.shape[1] for h, _ in responses)
             rows = [np.pad(h, [(0, 0), (0, longest - h.shape[1])]) for h, _ in responses]
-            taps = np.repeat([h.shape[1] for h, _ in responses], rows[0].shape[0])
+            taps = np.repeat([h.shape[1] for h, _ in responses], counts)
             self._on_device[rate] = [torch.from_numpy(a).to(self.device) for a in (np.concatenate(rows), taps)]
-        bank, taps = self._on_device[rate]
+        bank, taps = self._on_device[rate]  # all channels of the first response, all of the second, ...
         offsets = np.cumsum([0] + [x.shape[1] for x in sounds])
         packed = torch.empty(sounds[0].shape[0], int(offsets[-1]), pin_memory=self.device == "cuda")
         np.concatenate(sounds, 1, out=packed.numpy())
-        n = bank.shape[0] // len(responses)
-        index = torch.as_tensor(numbers).unsqueeze(1) * n + torch.arange(n)
-        index = index.expand(-1, packed.shape[0]).contiguous().to(self.device)
+        channels = np.arange(packed.shape[0]) * (counts[numbers, None] > 1)  # one channel fits every sound
+        index = torch.from_numpy((np.cumsum(counts) - counts)[numbers, None] + channels).to(self.device)
         y = convolve_packed(packed.to(self.device, non_blocking=True), bank, torch.from_numpy(offsets).to(self.device),
                             "causal", lengths=taps, index=index).cpu().numpy()
         return [y[:, a:b] for a, b in zip(offsets, offsets[1:])]
@@ -164,8 +153,7 @@ class Reverb:
             padded.append(np.pad(x, [(0, 0), (0, more)]) if more else x)
             ends.append(padded[-1].shape[1] if self.tail == "full" else x.shape[1] + direct)
         if not self._by_torch:
-            wet = [convolve_tensors(x, responses[number][0], "causal", n_threads=self._n_threads)
-                   for x, number in zip(padded, numbers)]
+            wet = [convolve_tensors(x, responses[number][0], "causal") for x, number in zip(padded, numbers)]
         else:
             wet = self._convolve_together(rate, responses, padded, numbers)
         return [y[:, responses[number][1]:end] for y, number, end in zip(wet, numbers, ends)]

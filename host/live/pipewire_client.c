@@ -89,19 +89,21 @@ int pipewire_client_begin_cycle(struct pipewire_client *c, const struct spa_io_c
 bool pipewire_client_tend(struct port_host *h)
 {
     struct pipewire_client *c = h->client;
+    struct pipewire_graph *g = c->graph;
     if (atomic_load(&c->is_cut) && !c->has_reported_cut) {
         c->has_reported_cut = true;
         message_note("cycles have more than %d frames, and the rest of each is lost; lower the daemon's quantum",
                      PIPEWIRE_MAX_QUANTUM);
     }
-    bool has_changed = atomic_exchange(&c->graph->has_changed, false);
-    if (has_changed) {
-        pipewire_graph_lock(c->graph);
-        has_changed = pipewire_graph_sync(c->graph);
-        pipewire_graph_unlock(c->graph);
-        if (!has_changed) atomic_store(&c->graph->has_changed, true); /* later */
+    pipewire_graph_lock(g);
+    bool is_known = c->asks && g->is_answered;
+    if (is_known) c->asks = false;
+    if (!c->asks && atomic_exchange(&g->has_changed, false)) {
+        pipewire_graph_ask(g);
+        c->asks = true;
     }
-    if (atomic_load(&c->graph->is_down)) atomic_store(&h->is_down, true);
-    return has_changed;
+    pipewire_graph_unlock(g);
+    if (atomic_load(&g->is_down)) atomic_store(&h->is_down, true);
+    return is_known;
 }
 #endif

@@ -17,6 +17,7 @@ struct pipewire_client {         /* the first member of port_host.client        
     float *discarded;            /* [out.n][PIPEWIRE_MAX_QUANTUM]: of outputs without a buffer, whose peaks are shown */
     atomic_bool is_cut;          /* a cycle had more frames than PIPEWIRE_MAX_QUANTUM                            */
     bool has_reported_cut;
+    bool asks;                   /* the graph has changed: pipewire_graph_ask waits for its answer               */
 };
 
 /* Calls of struct port_server. Before the first cycle the daemon's settings say what rate and block will be. */
@@ -41,8 +42,8 @@ void pipewire_client_changed(struct pipewire_client *client, bool did_play, bool
 /* Call it in each cycle before hc_live_process. Returns the number of frames to process. [rt] */
 int pipewire_client_begin_cycle(struct pipewire_client *client, const struct spa_io_clock *clock);
 
-/* Passes on that the daemon went away. Returns whether the graph has changed since the last call; the daemon has then
- * reported all effects of what it did before. */
+/* Passes on that the daemon went away. Returns whether the graph has changed, and the daemon has reported all effects of
+ * what it did before; it never waits for that. */
 bool pipewire_client_tend(struct port_host *host);
 
 #endif

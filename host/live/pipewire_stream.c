@@ -327,9 +327,8 @@ static void tend(struct port_host *h)
     if (!pipewire_client_tend(h)) return;
     pipewire_graph_lock(g);
     uint32_t node = pw_stream_get_node_id(h->settings->sink ? c->playback : c->capture);
-    if (g->default_metadata && find_target(c))
-        pw_metadata_set_property((struct pw_metadata *)g->default_metadata, node, PW_KEY_TARGET_OBJECT, NULL,
-                                 c->target);
+    if (g->defaults.proxy && find_target(c))
+        pw_metadata_set_property((struct pw_metadata *)g->defaults.proxy, node, PW_KEY_TARGET_OBJECT, NULL, c->target);
     pipewire_graph_unlock(g);
 }
 

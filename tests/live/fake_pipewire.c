@@ -190,7 +190,10 @@ int pw_thread_loop_start(struct pw_thread_loop *loop)
 void pw_thread_loop_stop(struct pw_thread_loop *loop) {}
 void pw_thread_loop_destroy(struct pw_thread_loop *loop) {}
 void pw_thread_loop_lock(struct pw_thread_loop *loop) {}
-void pw_thread_loop_unlock(struct pw_thread_loop *loop) {}
+void pw_thread_loop_unlock(struct pw_thread_loop *loop)
+{
+    if (n_syncs > 0) core_events->done(core_data, PW_ID_CORE, n_syncs);
+}
 void pw_thread_loop_signal(struct pw_thread_loop *loop, bool wait) {}
 int pw_thread_loop_timed_wait(struct pw_thread_loop *loop, int seconds)
 {

@@ -136,14 +136,13 @@ static void on_process(void *data, struct spa_io_position *position)
 
 /* ---- loop thread ------------------------------------------------------------------------------- */
 
-static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state state, const char *error)
+static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state reported, const char *error)
 {
-    (void)error;
+    (void)old, (void)reported, (void)error;
     struct filter_client *c = data;
-    bool is_gone =
-        state == PW_FILTER_STATE_ERROR || (state == PW_FILTER_STATE_UNCONNECTED && old >= PW_FILTER_STATE_PAUSED);
-    atomic_store(&c->is_streaming, state == PW_FILTER_STATE_STREAMING);
-    pipewire_client_changed(&c->common, old == PW_FILTER_STATE_STREAMING, state == PW_FILTER_STATE_STREAMING, is_gone);
+    enum pw_filter_state state = pw_filter_get_state(c->filter, NULL);
+    bool is_gone = state == PW_FILTER_STATE_ERROR || state == PW_FILTER_STATE_UNCONNECTED; /* removed by the daemon */
+    pipewire_client_changed(&c->common, &c->is_streaming, state == PW_FILTER_STATE_STREAMING, is_gone);
 }
 
 /* Sets the latency of port i of a side: the range of all ports on the other side that have a route to or from this
@@ -210,7 +209,7 @@ static struct pw_properties *node_properties(const struct port_host *h)
         pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Filter", PW_KEY_MEDIA_ROLE, "DSP",
                           PW_KEY_APP_NAME, "haloconv", PW_KEY_NODE_NAME, h->name, PW_KEY_NODE_DESCRIPTION,
                           s->description ? s->description : h->name, PW_KEY_NODE_ALWAYS_PROCESS, "true", NULL);
-    if (p) pipewire_client_set_format(h, p);
+    if (p) pipewire_client_set_node(h, p);
     return p;
 }
 

@@ -25,9 +25,10 @@ int pipewire_client_block(const struct port_host *h)
     return block;
 }
 
-void pipewire_client_set_format(const struct port_host *h, struct pw_properties *properties)
+void pipewire_client_set_node(const struct port_host *h, struct pw_properties *properties)
 {
     const struct live_settings *s = h->settings;
+    pipewire_graph_set_data_loop(((struct pipewire_client *)h->client)->graph, properties);
     if (s->block) pw_properties_setf(properties, PW_KEY_NODE_LATENCY, "%d/%d", s->block, pipewire_client_rate(h));
     if (s->rate) pw_properties_setf(properties, PW_KEY_NODE_RATE, "1/%d", s->rate);
 }
@@ -47,7 +48,7 @@ bool pipewire_client_begin(struct pipewire_client *c, char *why, size_t cap)
         return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
     atomic_store(&c->cycle.is_first, true);
     pipewire_graph_lock(c->graph);
-    pw_data_loop_invoke(pw_context_get_data_loop(c->graph->context), on_thread, 0, NULL, 0, false, c->host);
+    pipewire_graph_invoke(c->graph, on_thread, NULL, 0, false, c->host);
     pipewire_graph_unlock(c->graph);
     return true;
 }
@@ -67,8 +68,9 @@ void pipewire_client_end(struct pipewire_client *c)
     free(c->discarded);
 }
 
-void pipewire_client_changed(struct pipewire_client *c, bool did_play, bool plays, bool is_gone)
+void pipewire_client_changed(struct pipewire_client *c, atomic_bool *is_streaming, bool plays, bool is_gone)
 {
+    bool did_play = atomic_exchange(is_streaming, plays);
     /* The first cycle may come before this call, and the last one after it. */
     if (did_play != plays) atomic_store(&c->cycle.is_first, true);
     /* The end of a pause must not bring back what played before it. */

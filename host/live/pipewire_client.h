@@ -24,8 +24,8 @@ struct pipewire_client {         /* the first member of port_host.client        
 int pipewire_client_rate(const struct port_host *host);
 int pipewire_client_block(const struct port_host *host);
 
-/* Asks for the cycles of --block and the rate of --rate. */
-void pipewire_client_set_format(const struct port_host *host, struct pw_properties *properties);
+/* Asks for the cycles of --block and the rate of --rate, and for the graph's data loop. */
+void pipewire_client_set_node(const struct port_host *host, struct pw_properties *properties);
 
 /* Makes what the first cycle needs. Call it once, before that, without the graph's lock. */
 bool pipewire_client_begin(struct pipewire_client *client, char *why, size_t cap);
@@ -36,8 +36,9 @@ bool pipewire_client_await(struct pipewire_client *client, bool (*is_ready)(stru
 /* Frees what the client has but the filter or the streams. */
 void pipewire_client_end(struct pipewire_client *client);
 
-/* A filter or stream has begun or ended to play, or is gone. [loop thread] */
-void pipewire_client_changed(struct pipewire_client *client, bool did_play, bool plays, bool is_gone);
+/* A filter or stream, whose is_streaming this sets, plays or not, or is gone. libpipewire also reports errors that change
+ * no state, as when there is no device: the caller asks for the state. [loop thread] */
+void pipewire_client_changed(struct pipewire_client *client, atomic_bool *is_streaming, bool plays, bool is_gone);
 
 /* Call it in each cycle before hc_live_process. Returns the number of frames to process. [rt] */
 int pipewire_client_begin_cycle(struct pipewire_client *client, const struct spa_io_clock *clock);

@@ -328,6 +328,26 @@ bool pipewire_graph_sync(struct pipewire_graph *g)
     return !atomic_load(&g->is_down);
 }
 
+/* Each node of a context may have another loop, but the streams of a sink share their buffers. */
+void pipewire_graph_set_data_loop(const struct pipewire_graph *g, struct pw_properties *node)
+{
+#if PW_CHECK_VERSION(1, 1, 0)
+    if (g->data_loop) pw_properties_set(node, PW_KEY_NODE_LOOP_NAME, g->data_loop->name);
+#else
+    (void)g, (void)node;
+#endif
+}
+
+void pipewire_graph_invoke(const struct pipewire_graph *g, spa_invoke_func_t function, const void *data, size_t size,
+                           bool wait, void *user)
+{
+#if PW_CHECK_VERSION(1, 1, 0)
+    if (g->data_loop) pw_loop_invoke(g->data_loop, function, 0, data, size, wait, user);
+#else
+    pw_data_loop_invoke(pw_context_get_data_loop(g->context), function, 0, data, size, wait, user);
+#endif
+}
+
 static bool connect_core(struct pipewire_graph *g, const char *remote, char *why, size_t cap)
 {
     static const struct pw_core_events core_events = {PW_VERSION_CORE_EVENTS, .done = on_done, .error = on_error};
@@ -372,6 +392,9 @@ struct pipewire_graph *pipewire_graph_open(const char *remote, char *why, size_t
         return NULL;
     }
     pipewire_graph_lock(g);
+#if PW_CHECK_VERSION(1, 1, 0)
+    g->data_loop = pw_context_acquire_loop(g->context, NULL);
+#endif
     bool good = connect_core(g, remote, why, cap);
     pipewire_graph_unlock(g);
     if (good) return g;
@@ -389,6 +412,9 @@ void pipewire_graph_close(struct pipewire_graph *g)
     unbind(&g->defaults);
     if (g->registry) pw_proxy_destroy((struct pw_proxy *)g->registry);
     if (g->core) pw_core_disconnect(g->core);
+#if PW_CHECK_VERSION(1, 1, 0)
+    if (g->data_loop) pw_context_release_loop(g->context, g->data_loop);
+#endif
     if (g->context) pw_context_destroy(g->context);
     if (g->loop) pw_thread_loop_destroy(g->loop);
     for (int i = 0; i < g->n_objects; i++) free_object(&g->objects[i]);
@@ -512,11 +538,17 @@ const struct pipewire_object *pipewire_graph_find_port(const struct pipewire_gra
     return node ? find_numbered(g, node, is_output, atoi(colon + 1 + strlen(numbered)) - 1) : NULL;
 }
 
+/* PipeWire 1.4 calls MIDI "32 bit raw UMP", and converts it for a port of "8 bit raw midi". */
+static bool is_midi(const char *format)
+{
+    return format && (strstr(format, "midi") || strstr(format, "UMP"));
+}
+
 const struct pipewire_object *pipewire_graph_find_midi(const struct pipewire_graph *g, const char *part)
 {
     char name[512];
     for (const struct pipewire_object *port = g->objects; port < g->objects + g->n_objects; port++) {
-        if (port->kind != PIPEWIRE_PORT || !port->is_output || !port->class || !strstr(port->class, "midi")) continue;
+        if (port->kind != PIPEWIRE_PORT || !port->is_output || !is_midi(port->class)) continue;
         pipewire_graph_port_name(g, port, name, sizeof name);
         if (strstr(name, part) || (port->alias && strstr(port->alias, part))) return port;
     }

@@ -47,6 +47,7 @@ struct pipewire_metadata {
 struct pipewire_graph {
     struct pw_thread_loop *loop;
     struct pw_context *context;
+    struct pw_loop *data_loop;       /* calls process; before PipeWire 1.1 NULL: a context has only one          */
     struct pw_core *core;
     struct pw_registry *registry;
     struct pipewire_metadata settings, defaults;
@@ -70,6 +71,11 @@ void pipewire_graph_close(struct pipewire_graph *graph);
 
 void pipewire_graph_lock(struct pipewire_graph *graph);
 void pipewire_graph_unlock(struct pipewire_graph *graph);
+
+/* Makes a node run on the data loop; runs a function there. wait: returns after it. */
+void pipewire_graph_set_data_loop(const struct pipewire_graph *graph, struct pw_properties *node);
+void pipewire_graph_invoke(const struct pipewire_graph *graph, spa_invoke_func_t function, const void *data,
+                           size_t size, bool wait, void *user);
 
 /* Asks the daemon to set is_answered when it has processed all earlier calls, and reported their effects. */
 void pipewire_graph_ask(struct pipewire_graph *graph);

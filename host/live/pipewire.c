@@ -191,14 +191,13 @@ static void leave(struct port_host *h)
     struct filter_client *c = h->client;
     for (int i = 0; i < h->connections.requested.n; i++)
         h->connections.requested.list[i].other_serial = 0; /* those were of this daemon */
-    if (c->common.graph) pipewire_graph_lock(c->common.graph);
+    pipewire_graph_lock(c->common.graph);
     if (c->filter) {
         spa_hook_remove(&c->hook);
         pw_filter_destroy(c->filter);
     }
-    if (c->common.graph) pipewire_graph_unlock(c->common.graph);
-    pipewire_client_end(&c->common);
-    free(c);
+    pipewire_graph_unlock(c->common.graph);
+    pipewire_client_leave(&c->common);
 }
 
 static struct pw_properties *node_properties(const struct port_host *h)
@@ -226,11 +225,8 @@ static bool open_filter(struct port_host *h, struct filter_client *c, char *why,
 
 static bool join(struct port_host *h, char *why, size_t cap)
 {
-    struct filter_client *c = h->client = calloc(1, sizeof *c);
-    if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
-    c->common.host = h;
-    c->common.graph = pipewire_graph_open(h->settings->server, why, cap);
-    if (c->common.graph && open_filter(h, c, why, cap)) return true;
+    if (!pipewire_client_join(h, sizeof(struct filter_client), why, cap)) return false;
+    if (open_filter(h, h->client, why, cap)) return true;
     leave(h);
     h->client = NULL;
     return false;

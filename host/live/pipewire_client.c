@@ -7,6 +7,28 @@
 
 #include <stdlib.h>
 
+bool pipewire_client_join(struct port_host *h, size_t size, char *why, size_t cap)
+{
+    struct pipewire_client *c = calloc(1, size);
+    if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
+    c->host = h;
+    c->graph = pipewire_graph_open(h->settings->server, why, cap);
+    if (!c->graph) {
+        free(c);
+        return false;
+    }
+    h->client = c;
+    return true;
+}
+
+void pipewire_client_leave(struct pipewire_client *c)
+{
+    pipewire_graph_close(c->graph);
+    free(c->silence);
+    free(c->discarded);
+    free(c);
+}
+
 int pipewire_client_rate(const struct port_host *h)
 {
     struct pipewire_graph *g = ((struct pipewire_client *)h->client)->graph;
@@ -59,13 +81,6 @@ bool pipewire_client_await(struct pipewire_client *c, bool (*is_ready)(struct po
     while (!is_ready(c->host))
         if (stopwatch_now() > end || atomic_load(&c->host->is_down) || !pipewire_graph_sync(c->graph)) return false;
     return true;
-}
-
-void pipewire_client_end(struct pipewire_client *c)
-{
-    pipewire_graph_close(c->graph);
-    free(c->silence);
-    free(c->discarded);
 }
 
 void pipewire_client_changed(struct pipewire_client *c, atomic_bool *is_streaming, bool plays, bool is_gone)

@@ -20,6 +20,12 @@ struct pipewire_client {         /* the first member of port_host.client        
     bool asks;                   /* the graph has changed: pipewire_graph_ask waits for its answer               */
 };
 
+/* Sets host.client, of `size` bytes, with a connection to the daemon. false: why has the reason. */
+bool pipewire_client_join(struct port_host *host, size_t size, char *why, size_t cap);
+
+/* Frees the client, without its filter or streams. */
+void pipewire_client_leave(struct pipewire_client *client);
+
 /* Calls of struct port_server. Before the first cycle the daemon's settings say what rate and block will be. */
 int pipewire_client_rate(const struct port_host *host);
 int pipewire_client_block(const struct port_host *host);
@@ -32,9 +38,6 @@ bool pipewire_client_begin(struct pipewire_client *client, char *why, size_t cap
 
 /* Waits until is_ready, with the graph's lock. false: it did not come. */
 bool pipewire_client_await(struct pipewire_client *client, bool (*is_ready)(struct port_host *));
-
-/* Frees what the client has but the filter or the streams. */
-void pipewire_client_end(struct pipewire_client *client);
 
 /* A filter or stream, whose is_streaming this sets, plays or not, or is gone. libpipewire also reports errors that change
  * no state, as when there is no device: the caller asks for the state. [loop thread] */

@@ -144,27 +144,19 @@ static void on_parameter(void *data, uint32_t id, const struct spa_pod *paramete
 static void leave(struct port_host *h)
 {
     struct stream_client *c = h->client;
-    if (c->common.graph) pipewire_graph_lock(c->common.graph);
+    pipewire_graph_lock(c->common.graph);
     /* While one stream plays, the audio thread uses both: none is destroyed before both have stopped. */
     if (c->capture) spa_hook_remove(&c->capture_hook), pw_stream_disconnect(c->capture);
     if (c->playback) spa_hook_remove(&c->playback_hook), pw_stream_disconnect(c->playback);
     if (c->capture) pw_stream_destroy(c->capture);
     if (c->playback) pw_stream_destroy(c->playback);
-    if (c->common.graph) pipewire_graph_unlock(c->common.graph);
-    pipewire_client_end(&c->common);
-    free(c);
+    pipewire_graph_unlock(c->common.graph);
+    pipewire_client_leave(&c->common);
 }
 
 static bool join(struct port_host *h, char *why, size_t cap)
 {
-    struct stream_client *c = h->client = calloc(1, sizeof *c);
-    if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
-    c->common.host = h;
-    c->common.graph = pipewire_graph_open(h->settings->server, why, cap);
-    if (c->common.graph) return true;
-    leave(h);
-    h->client = NULL;
-    return false;
+    return pipewire_client_join(h, sizeof(struct stream_client), why, cap);
 }
 
 /* Finds the channels of both streams. --channels are those of the sink or source. */

@@ -148,7 +148,7 @@ CONNECTED = {("hc:out-1", "desk:playback_FL"), ("hc:out-2", "desk:playback_FR")}
 # ---- sound -----------------------------------------------------------------------------------------------------------
 def test_the_output_is_that_of_float64_at_every_rate(run, daemon):
     """From our input ports to our output ports there is no frame of latency, and from there to the monitor of a null sink
-    a quantum. The taps stay as they are at every rate."""
+    a quantum or, with PipeWire 1.6, none. The taps stay as they are at every rate."""
     h, x = response(4000), noise(9000, 2)
     client = session(run, write("h.wav", h), "--no-resample", "--connect")
     wait_for("links", lambda: daemon.links() >= CONNECTED)
@@ -156,8 +156,8 @@ def test_the_output_is_that_of_float64_at_every_rate(run, daemon):
         daemon.force("rate", rate)
         client.says(f"now at {rate} Hz")
         quantum = int(re.findall(r"blocks of (\d+) frames", client.said())[-1])
-        assert_close(daemon.play(x, 2, 12000 + quantum, last="desk:capture_", silence=rate // 10)[quantum:],
-                     wet(x, h, 12000))
+        y = daemon.play(x, 2, 12000 + quantum, last="desk:capture_", silence=rate // 10)
+        assert_close(y[0 if np.abs(y[:quantum]).max() > 1e-3 else quantum:][:12000], wet(x, h, 12000))
         assert_close(daemon.play(x, 2, 5000, silence=rate // 10), wet(x, h, 5000))
     assert client.end()["state"] == "ok"
 

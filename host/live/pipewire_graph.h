@@ -36,7 +36,7 @@ struct pipewire_object {
     int priority;                    /* node: priority.session                                                   */
 };
 
-struct pipewire_metadata {
+struct pipewire_metadata {           /* the newest metadata of a name that the daemon has                           */
     const char *name;
     const struct pw_metadata_events *events;
     struct pw_proxy *proxy;          /* NULL: absent                                                             */

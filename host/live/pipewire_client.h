@@ -39,15 +39,15 @@ bool pipewire_client_begin(struct pipewire_client *client, char *why, size_t cap
 /* Waits until is_ready, with the graph's lock. false: it did not come. */
 bool pipewire_client_await(struct pipewire_client *client, bool (*is_ready)(struct port_host *));
 
-/* A filter or stream, whose is_streaming this sets, plays or not, or is gone. libpipewire also reports errors that change
- * no state, as when there is no device: the caller asks for the state. [loop thread] */
+/* A filter or stream, whose is_streaming this sets, plays or not, or is gone. libpipewire also reports errors that
+ * change no state, as when there is no device: the caller asks for the state. [loop thread] */
 void pipewire_client_changed(struct pipewire_client *client, atomic_bool *is_streaming, bool plays, bool is_gone);
 
 /* Call it in each cycle before hc_live_process. Returns the number of frames to process. [rt] */
 int pipewire_client_begin_cycle(struct pipewire_client *client, const struct spa_io_clock *clock);
 
-/* Passes on that the daemon went away. Returns whether the graph has changed, and the daemon has reported all effects of
- * what it did before; it never waits for that. */
+/* Passes on that the daemon went away. Returns whether the graph has changed, and the daemon has reported all effects
+ * of what it did before; it never waits for that. */
 bool pipewire_client_tend(struct port_host *host);
 
 #endif

@@ -33,6 +33,10 @@ typedef struct hc_source {    /* a moving source of a configuration (haloconv_sc
 typedef struct hc_virtual_device { /* the sink or microphone that a filter-chain of PipeWire makes               */
     int is_source;            /* 1: a microphone, whose channels are the outputs; 0: a sink, whose are the inputs  */
     const char *name, *description, *target; /* description, and target of the other stream: NULL: none            */
+    int n_sources;            /* the inputs of a sink that plays each input as a source at rest of one bank; else 0  */
+    const hc_source *sources; /* [n_sources]; bank is 0                                                            */
+    const char *bank;         /* path for hc_bank_load, with mix                                                   */
+    float gain;               /* of the outputs                                                                    */
 } hc_virtual_device;
 
 typedef struct hc_responses { /* a mask as read from a file                                                      */

@@ -144,6 +144,14 @@ static int term_order(const struct term *p, const struct term *q)
     return (p->delay_s > q->delay_s) - (p->delay_s < q->delay_s);
 }
 
+bool signal_is_equal(const struct signal *a, const struct signal *b)
+{
+    int n = a && b && a->n == b->n ? a->n : 0;
+    for (int i = 0; i < n; i++)
+        if (term_order(&a->terms[i], &b->terms[i]) != 0 || a->terms[i].gain != b->terms[i].gain) return false;
+    return n > 0 || a == b;
+}
+
 static int by_term(const void *a, const void *b)
 {
     return term_order(a, b);

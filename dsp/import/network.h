@@ -59,6 +59,9 @@ const struct signal *signal_gain(struct network *network, const struct signal *s
 const struct signal *signal_delay(struct network *network, const struct signal *signal, double seconds);
 const struct signal *signal_filter(struct network *network, const struct signal *signal, const struct filter *filter);
 
+/* Do two signals sound the same? */
+bool signal_is_equal(const struct signal *a, const struct signal *b);
+
 struct response {
     int in;
     const float *taps;             /* [n_taps] at the session's rate; the arena keeps them              */

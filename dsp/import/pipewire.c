@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NODES = 2048, MAX_COPIES = 64, DEFAULT_RATE = 48000 }; /* MAX_COPIES: PipeWire's limit */
+enum { MAX_NODES = 2048, DEFAULT_RATE = 48000 };
+enum { MAX_COPIES = 64, MAX_SINK_CHANNELS = 64 }; /* PipeWire's limits */
 #define MODULE "libpipewire-module-filter-chain"
 
 struct graph {
@@ -308,6 +309,38 @@ static void read_graph(struct graph *g, const struct relaxed *args)
         play_graph(g, copy);
 }
 
+/* Finds the spatializer that plays input `in`. NULL: none does. */
+static const struct node *find_source(const struct graph *g, int in)
+{
+    for (const struct node *node = g->nodes; node < g->nodes + g->n_nodes; node++)
+        if (node->type == &node_spatializer && node->in[0].external == in && node->path) return node;
+    return NULL;
+}
+
+/* Records the sources and the bank, if the outputs are what both ears hear of them, and nothing else. */
+static void read_sources(struct graph *g, hc_virtual_device *device)
+{
+    struct configuration *c = g->import->c;
+    struct network *net = &g->import->network;
+    const struct signal *ears[2] = {NULL, NULL};
+    const struct node *first =
+        c->diagnostics.n_errors == 0 && c->n_out == 2 && c->n_in <= MAX_SINK_CHANNELS ? find_source(g, 0) : NULL;
+    hc_source *sources = first ? arena_alloc(c->arena, (size_t)c->n_in, sizeof *sources) : NULL;
+    if (!sources) return;
+    for (int in = 0; in < c->n_in; in++) {
+        const struct node *node = find_source(g, in);
+        if (!node || strcmp(node->path, first->path) != 0 || node->gain != first->gain || !(node->gain > 0)) return;
+        memcpy(sources[in].position, node->position, sizeof node->position);
+        for (int ear = 0; ear < 2; ear++)
+            ears[ear] = signal_add(net, ears[ear], signal_filter(net, signal_input(net, in), node->filter[ear]));
+    }
+    if (!signal_is_equal(ears[0], net->outputs[0]) || !signal_is_equal(ears[1], net->outputs[1])) return;
+    device->n_sources = c->n_in;
+    device->sources = sources;
+    device->bank = first->path;
+    device->gain = (float)first->gain;
+}
+
 /* Returns the name of a stream's node: its own or, as PipeWire makes it, that of the module with a prefix. */
 static const char *node_name(struct import *import, const struct relaxed *args, const struct relaxed *stream,
                              const char *prefix)
@@ -328,8 +361,9 @@ static const char *target_name(const struct relaxed *stream)
 }
 
 /* Records the sink or virtual microphone that the streams make. */
-static void read_device(struct import *import, const struct relaxed *args)
+static void read_device(struct graph *g, const struct relaxed *args)
 {
+    struct import *import = g->import;
     const struct relaxed *in = relaxed_get(args, "capture.props"), *out = relaxed_get(args, "playback.props");
     bool is_sink = strncmp(relaxed_text(in, "media.class", ""), "Audio/Sink", 10) == 0;
     bool is_source = strncmp(relaxed_text(out, "media.class", ""), "Audio/Source", 12) == 0;
@@ -341,6 +375,7 @@ static void read_device(struct import *import, const struct relaxed *args)
         .name = node_name(import, args, node, is_sink ? "input." : "output."),
         .description = relaxed_text(node, "node.description", relaxed_text(args, "node.description", NULL)),
         .target = target_name(is_sink ? out : in)};
+    if (is_sink) read_sources(g, device);
     import->c->device = device;
 }
 
@@ -360,7 +395,7 @@ static void read_module(struct import *import, const struct relaxed *args)
     struct graph g = {.import = import};
     read_graph(&g, args);
     hc_bank_data_free(&g.bank.data);
-    read_device(import, args);
+    read_device(&g, args);
 }
 
 /* Reads a configuration. A text without a rate has 48000 Hz, the default of PipeWire's graph. */

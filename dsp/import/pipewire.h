@@ -26,6 +26,9 @@ struct node {
     struct node_port in[NODE_PORTS];
     const struct filter *filter[NODE_PORTS]; /* filters of the outputs, for all copies; NULL: none, or not made yet */
     struct spatializer_bank *bank; /* one for all spatializers of the graph         */
+    const char *path;     /* of a spatializer: its file, in the arena; NULL: not read */
+    float position[3];    /* of a spatializer                                       */
+    double gain;          /* of a spatializer: its own and that of libmysofa        */
     int copy;             /* copy of the graph that is being made, from 0; only copy 0 adds warnings */
     const struct signal *play_in[NODE_PORTS], *play_out[NODE_PORTS]; /* signals of that copy         */
 };

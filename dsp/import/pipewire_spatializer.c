@@ -71,7 +71,7 @@ static const hc_bank_data *bank_get(struct import *import, const struct node *no
 }
 
 static const struct filter *ear_filter(struct import *import, const struct node *node, const hc_bank_data *bank,
-                                       const float position[3], double gain, int out)
+                                       int out)
 {
     struct arena *arena = import->c->arena;
     struct ear_response *ear = arena_alloc(arena, 1, sizeof *ear);
@@ -79,9 +79,9 @@ static const struct filter *ear_filter(struct import *import, const struct node 
     float weights[HC_MAX_MIX];
     if (!ear || !(ear->taps = arena_alloc(arena, (size_t)bank->n_taps, sizeof *ear->taps))) return NULL;
     ear->n_taps = bank->n_taps;
-    for (int i = hc_bank_mix(bank, position, entries, weights) - 1; i >= 0; i--)
+    for (int i = hc_bank_mix(bank, node->position, entries, weights) - 1; i >= 0; i--)
         for (int k = 0; k < bank->n_taps; k++)
-            ear->taps[k] += gain * (double)weights[i] * (double)bank->taps[entries[i] * bank->n_out + out][k];
+            ear->taps[k] += node->gain * (double)weights[i] * (double)bank->taps[entries[i] * bank->n_out + out][k];
     return filter_computed(&import->network, ear_make, ear, node->json->line, node->statement);
 }
 
@@ -96,11 +96,16 @@ static void play_spatializer(struct import *import, struct node *node)
     double gain = relaxed_number(import, node->statement, config, "gain", 1);
     double azimuth = node_control(import, node, 0, 0) * M_PI / 180;
     double elevation = node_control(import, node, 1, 0) * M_PI / 180, radius = node_control(import, node, 2, 1);
-    const float position[3] = {(float)(radius * cos(elevation) * cos(azimuth)),
-                               (float)(radius * cos(elevation) * sin(azimuth)), (float)(radius * sin(elevation))};
     const hc_bank_data *bank = node->filter[0] || import->names_only ? NULL : bank_get(import, node, file);
+    if (bank) {
+        node->path = node->bank->path;
+        node->gain = gain * node->bank->gain;
+        node->position[0] = (float)(radius * cos(elevation) * cos(azimuth));
+        node->position[1] = (float)(radius * cos(elevation) * sin(azimuth));
+        node->position[2] = (float)(radius * sin(elevation));
+    }
     for (int out = 0; out < 2; out++) {
-        if (bank) node->filter[out] = ear_filter(import, node, bank, position, gain * node->bank->gain, out);
+        if (bank) node->filter[out] = ear_filter(import, node, bank, out);
         node->play_out[out] =
             node->filter[out] ? signal_filter(&import->network, node->play_in[0], node->filter[out]) : NULL;
     }

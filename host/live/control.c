@@ -204,9 +204,10 @@ static void tend_host(struct control *c, double now)
         lose_host(c);
         c->next_retry = now + RETRY_S;
     } else if (now >= c->next_retry) {
-        c->next_retry = now + RETRY_S;
-        if (!host->restart(host->data, why, sizeof why)) return;
-        c->is_down = false;
+        c->is_down = !host->restart(host->data, why, sizeof why);
+        /* A server that hangs costs at most half of the time. */
+        c->next_retry = 2 * stopwatch_now() - now + RETRY_S;
+        if (c->is_down) return;
         message_note("%s: is back%s%s", host->name, *why ? ", " : "", why);
     }
 }

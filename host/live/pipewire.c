@@ -136,14 +136,13 @@ static void on_process(void *data, struct spa_io_position *position)
 
 /* ---- loop thread ------------------------------------------------------------------------------- */
 
-static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state state, const char *error)
+static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state reported, const char *error)
 {
-    (void)error;
+    (void)old, (void)reported, (void)error;
     struct filter_client *c = data;
-    bool is_gone =
-        state == PW_FILTER_STATE_ERROR || (state == PW_FILTER_STATE_UNCONNECTED && old >= PW_FILTER_STATE_PAUSED);
-    atomic_store(&c->is_streaming, state == PW_FILTER_STATE_STREAMING);
-    pipewire_client_changed(&c->common, old == PW_FILTER_STATE_STREAMING, state == PW_FILTER_STATE_STREAMING, is_gone);
+    enum pw_filter_state state = pw_filter_get_state(c->filter, NULL);
+    bool is_gone = state == PW_FILTER_STATE_ERROR || state == PW_FILTER_STATE_UNCONNECTED; /* removed by the daemon */
+    pipewire_client_changed(&c->common, &c->is_streaming, state == PW_FILTER_STATE_STREAMING, is_gone);
 }
 
 /* Sets the latency of port i of a side: the range of all ports on the other side that have a route to or from this
@@ -192,14 +191,13 @@ static void leave(struct port_host *h)
     struct filter_client *c = h->client;
     for (int i = 0; i < h->connections.requested.n; i++)
         h->connections.requested.list[i].other_serial = 0; /* those were of this daemon */
-    if (c->common.graph) pipewire_graph_lock(c->common.graph);
+    pipewire_graph_lock(c->common.graph);
     if (c->filter) {
         spa_hook_remove(&c->hook);
         pw_filter_destroy(c->filter);
     }
-    if (c->common.graph) pipewire_graph_unlock(c->common.graph);
-    pipewire_client_end(&c->common);
-    free(c);
+    pipewire_graph_unlock(c->common.graph);
+    pipewire_client_leave(&c->common);
 }
 
 static struct pw_properties *node_properties(const struct port_host *h)
@@ -210,7 +208,7 @@ static struct pw_properties *node_properties(const struct port_host *h)
         pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Filter", PW_KEY_MEDIA_ROLE, "DSP",
                           PW_KEY_APP_NAME, "haloconv", PW_KEY_NODE_NAME, h->name, PW_KEY_NODE_DESCRIPTION,
                           s->description ? s->description : h->name, PW_KEY_NODE_ALWAYS_PROCESS, "true", NULL);
-    if (p) pipewire_client_set_format(h, p);
+    if (p) pipewire_client_set_node(h, p);
     return p;
 }
 
@@ -227,11 +225,8 @@ static bool open_filter(struct port_host *h, struct filter_client *c, char *why,
 
 static bool join(struct port_host *h, char *why, size_t cap)
 {
-    struct filter_client *c = h->client = calloc(1, sizeof *c);
-    if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
-    c->common.host = h;
-    c->common.graph = pipewire_graph_open(h->settings->server, why, cap);
-    if (c->common.graph && open_filter(h, c, why, cap)) return true;
+    if (!pipewire_client_join(h, sizeof(struct filter_client), why, cap)) return false;
+    if (open_filter(h, h->client, why, cap)) return true;
     leave(h);
     h->client = NULL;
     return false;

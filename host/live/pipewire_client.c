@@ -7,6 +7,28 @@
 
 #include <stdlib.h>
 
+bool pipewire_client_join(struct port_host *h, size_t size, char *why, size_t cap)
+{
+    struct pipewire_client *c = calloc(1, size);
+    if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
+    c->host = h;
+    c->graph = pipewire_graph_open(h->settings->server, why, cap);
+    if (!c->graph) {
+        free(c);
+        return false;
+    }
+    h->client = c;
+    return true;
+}
+
+void pipewire_client_leave(struct pipewire_client *c)
+{
+    pipewire_graph_close(c->graph);
+    free(c->silence);
+    free(c->discarded);
+    free(c);
+}
+
 int pipewire_client_rate(const struct port_host *h)
 {
     struct pipewire_graph *g = ((struct pipewire_client *)h->client)->graph;
@@ -25,9 +47,10 @@ int pipewire_client_block(const struct port_host *h)
     return block;
 }
 
-void pipewire_client_set_format(const struct port_host *h, struct pw_properties *properties)
+void pipewire_client_set_node(const struct port_host *h, struct pw_properties *properties)
 {
     const struct live_settings *s = h->settings;
+    pipewire_graph_set_data_loop(((struct pipewire_client *)h->client)->graph, properties);
     if (s->block) pw_properties_setf(properties, PW_KEY_NODE_LATENCY, "%d/%d", s->block, pipewire_client_rate(h));
     if (s->rate) pw_properties_setf(properties, PW_KEY_NODE_RATE, "1/%d", s->rate);
 }
@@ -47,7 +70,7 @@ bool pipewire_client_begin(struct pipewire_client *c, char *why, size_t cap)
         return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
     atomic_store(&c->cycle.is_first, true);
     pipewire_graph_lock(c->graph);
-    pw_data_loop_invoke(pw_context_get_data_loop(c->graph->context), on_thread, 0, NULL, 0, false, c->host);
+    pipewire_graph_invoke(c->graph, on_thread, NULL, 0, false, c->host);
     pipewire_graph_unlock(c->graph);
     return true;
 }
@@ -60,15 +83,9 @@ bool pipewire_client_await(struct pipewire_client *c, bool (*is_ready)(struct po
     return true;
 }
 
-void pipewire_client_end(struct pipewire_client *c)
+void pipewire_client_changed(struct pipewire_client *c, atomic_bool *is_streaming, bool plays, bool is_gone)
 {
-    pipewire_graph_close(c->graph);
-    free(c->silence);
-    free(c->discarded);
-}
-
-void pipewire_client_changed(struct pipewire_client *c, bool did_play, bool plays, bool is_gone)
-{
+    bool did_play = atomic_exchange(is_streaming, plays);
     /* The first cycle may come before this call, and the last one after it. */
     if (did_play != plays) atomic_store(&c->cycle.is_first, true);
     /* The end of a pause must not bring back what played before it. */
@@ -89,19 +106,21 @@ int pipewire_client_begin_cycle(struct pipewire_client *c, const struct spa_io_c
 bool pipewire_client_tend(struct port_host *h)
 {
     struct pipewire_client *c = h->client;
+    struct pipewire_graph *g = c->graph;
     if (atomic_load(&c->is_cut) && !c->has_reported_cut) {
         c->has_reported_cut = true;
         message_note("cycles have more than %d frames, and the rest of each is lost; lower the daemon's quantum",
                      PIPEWIRE_MAX_QUANTUM);
     }
-    bool has_changed = atomic_exchange(&c->graph->has_changed, false);
-    if (has_changed) {
-        pipewire_graph_lock(c->graph);
-        has_changed = pipewire_graph_sync(c->graph);
-        pipewire_graph_unlock(c->graph);
-        if (!has_changed) atomic_store(&c->graph->has_changed, true); /* later */
+    pipewire_graph_lock(g);
+    bool is_known = c->asks && g->is_answered;
+    if (is_known) c->asks = false;
+    if (!c->asks && atomic_exchange(&g->has_changed, false)) {
+        pipewire_graph_ask(g);
+        c->asks = true;
     }
-    if (atomic_load(&c->graph->is_down)) atomic_store(&h->is_down, true);
-    return has_changed;
+    pipewire_graph_unlock(g);
+    if (atomic_load(&g->is_down)) atomic_store(&h->is_down, true);
+    return is_known;
 }
 #endif

@@ -27,6 +27,11 @@ const struct pipewire_object *pipewire_graph_find_serial(const struct pipewire_g
     return NULL;
 }
 
+static bool is_equal(const char *a, const char *b)
+{
+    return a && b && strcmp(a, b) == 0;
+}
+
 static void free_object(struct pipewire_object *object)
 {
     free(object->name);
@@ -74,6 +79,11 @@ static struct pipewire_object read_link(const struct spa_dict *p)
                                     .to = read_number(p, PW_KEY_LINK_INPUT_PORT, SPA_ID_INVALID)};
 }
 
+static struct pipewire_object read_metadata(const struct spa_dict *p)
+{
+    return (struct pipewire_object){.kind = PIPEWIRE_METADATA, .name = copy_text(p, PW_KEY_METADATA_NAME)};
+}
+
 /* Without memory the object is left out. */
 static void add_object(struct pipewire_graph *g, uint32_t id, const struct spa_dict *properties,
                        struct pipewire_object object)
@@ -94,6 +104,13 @@ static void add_object(struct pipewire_graph *g, uint32_t id, const struct spa_d
     g->objects[g->n_objects++] = object;
     atomic_store(&g->has_changed, true);
     if (object.kind == PIPEWIRE_PORT) atomic_store(&g->has_new_port, true);
+}
+
+static void remove_object(struct pipewire_graph *g, struct pipewire_object *object)
+{
+    free_object(object);
+    g->n_objects--;
+    memmove(object, object + 1, (size_t)(g->objects + g->n_objects - object) * sizeof *object);
 }
 
 /* ---- metadata ---------------------------------------------------------------------------------- */
@@ -128,28 +145,31 @@ static int on_default(void *data, uint32_t subject, const char *key, const char 
     return 0;
 }
 
-static void bind_metadata(struct pipewire_graph *g, uint32_t id, const struct spa_dict *properties)
+static const struct pw_metadata_events setting_events = {PW_VERSION_METADATA_EVENTS, .property = on_setting},
+                                       default_events = {PW_VERSION_METADATA_EVENTS, .property = on_default};
+
+static void unbind(struct pipewire_metadata *metadata)
 {
-    static const struct pw_metadata_events setting_events = {PW_VERSION_METADATA_EVENTS, .property = on_setting},
-                                           default_events = {PW_VERSION_METADATA_EVENTS, .property = on_default};
-    const char *name = spa_dict_lookup(properties, PW_KEY_METADATA_NAME);
-    bool is_settings = name && strcmp(name, "settings") == 0, is_defaults = name && strcmp(name, "default") == 0;
-    struct pw_proxy **proxy = is_settings ? &g->settings_metadata : &g->default_metadata;
-    if (!(is_settings || is_defaults) || *proxy) return;
-    *proxy = pw_registry_bind(g->registry, id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
-    if (*proxy)
-        pw_metadata_add_listener((struct pw_metadata *)*proxy, is_settings ? &g->settings_hook : &g->default_hook,
-                                 is_settings ? &setting_events : &default_events, g);
-    atomic_store(&g->has_changed, true);
+    if (!metadata->proxy) return;
+    spa_hook_remove(&metadata->hook);
+    pw_proxy_destroy(metadata->proxy);
+    metadata->proxy = NULL;
 }
 
-/* The default metadata belongs to the session manager and goes with it; the next session manager brings another one. */
-static void unbind_metadata(struct pw_proxy **proxy, struct spa_hook *hook, uint32_t id)
+/* Follows the newest metadata of a name: the default one belongs to the session manager and goes with it, and the next
+ * session manager may come before that. */
+static void bind_newest(struct pipewire_graph *g, struct pipewire_metadata *metadata)
 {
-    if (!*proxy || pw_proxy_get_bound_id(*proxy) != id) return;
-    spa_hook_remove(hook);
-    pw_proxy_destroy(*proxy);
-    *proxy = NULL;
+    const struct pipewire_object *newest = NULL;
+    for (const struct pipewire_object *object = g->objects; object < g->objects + g->n_objects; object++)
+        if (object->kind == PIPEWIRE_METADATA && is_equal(object->name, metadata->name)) newest = object;
+    if (newest && metadata->proxy && newest->id == metadata->id) return;
+    unbind(metadata);
+    if (!newest) return;
+    metadata->id = newest->id;
+    metadata->proxy = pw_registry_bind(g->registry, newest->id, PW_TYPE_INTERFACE_Metadata, PW_VERSION_METADATA, 0);
+    if (metadata->proxy)
+        pw_metadata_add_listener((struct pw_metadata *)metadata->proxy, &metadata->hook, metadata->events, g);
 }
 
 /* ---- the daemon's list ------------------------------------------------------------------------- */
@@ -163,33 +183,36 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0) add_object(g, id, properties, read_node(properties));
     if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0) add_object(g, id, properties, read_port(properties));
     if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0) add_object(g, id, properties, read_link(properties));
-    if (strcmp(type, PW_TYPE_INTERFACE_Metadata) == 0) bind_metadata(g, id, properties);
+    if (strcmp(type, PW_TYPE_INTERFACE_Metadata) != 0) return;
+    add_object(g, id, properties, read_metadata(properties));
+    bind_newest(g, &g->settings);
+    bind_newest(g, &g->defaults);
 }
 
 static void on_global_remove(void *data, uint32_t id)
 {
     struct pipewire_graph *g = data;
-    unbind_metadata(&g->settings_metadata, &g->settings_hook, id);
-    unbind_metadata(&g->default_metadata, &g->default_hook, id);
-    for (int i = 0; i < g->n_objects; i++) {
-        if (g->objects[i].id != id) continue;
-        free_object(&g->objects[i]);
-        g->n_objects--;
-        memmove(&g->objects[i], &g->objects[i + 1], (size_t)(g->n_objects - i) * sizeof *g->objects);
-        atomic_store(&g->has_changed, true);
-        return;
+    int n = g->n_objects;
+    for (int i = n - 1; i >= 0; i--) {
+        struct pipewire_object *object = &g->objects[i];
+        bool is_refused = object->kind == PIPEWIRE_REFUSED_LINK;
+        if (is_refused ? object->from == id || object->to == id : object->id == id) remove_object(g, object);
     }
+    if (g->n_objects == n) return;
+    bind_newest(g, &g->settings);
+    bind_newest(g, &g->defaults);
+    atomic_store(&g->has_changed, true);
 }
 
 static void on_done(void *data, uint32_t id, int number)
 {
     struct pipewire_graph *g = data;
     if (id != PW_ID_CORE) return;
-    if (number == g->awaited) g->is_answered = true;
+    if (number == g->asked) g->is_answered = true;
     pw_thread_loop_signal(g->loop, false);
 }
 
-/* Other errors, such as a link that the daemon refuses, leave the connection as it is. */
+/* Other errors leave the connection as it is. */
 static void on_error(void *data, uint32_t id, int number, int error, const char *message)
 {
     (void)number, (void)message;
@@ -197,6 +220,83 @@ static void on_error(void *data, uint32_t id, int number, int error, const char 
     if (id != PW_ID_CORE || error != -EPIPE) return;
     atomic_store(&g->is_down, true);
     pw_thread_loop_signal(g->loop, false);
+}
+
+/* ---- links ------------------------------------------------------------------------------------- */
+
+struct own_link {       /* data of the proxy of a link that was asked for */
+    struct spa_list at; /* in pipewire_graph.links */
+    struct spa_hook hook;
+    struct pipewire_graph *graph;
+    struct pw_proxy *proxy;
+    uint32_t from, to;
+    bool is_refused;
+};
+
+static void forget_link(void *data)
+{
+    struct own_link *link = data;
+    spa_list_remove(&link->at);
+    spa_hook_remove(&link->hook);
+    pw_proxy_destroy(link->proxy);
+}
+
+static struct pipewire_object *find_link(struct pipewire_graph *g, uint32_t from, uint32_t to)
+{
+    for (struct pipewire_object *link = g->objects; link < g->objects + g->n_objects; link++)
+        if ((link->kind == PIPEWIRE_LINK || link->kind == PIPEWIRE_REFUSED_LINK) && link->from == from &&
+            link->to == to)
+            return link;
+    return NULL;
+}
+
+/* The daemon makes no link, or makes one, finds that its ports have no common format, and removes it. */
+static void on_link_error(void *data, int number, int error, const char *message)
+{
+    (void)number;
+    struct own_link *link = data;
+    struct pipewire_graph *g = link->graph;
+    const struct pipewire_object *from = pipewire_graph_object(g, link->from), *to = pipewire_graph_object(g, link->to);
+    char output[512], input[512];
+    if (error == -EEXIST || !from || !to || link->is_refused) return; /* another program made it, or a port has gone */
+    pipewire_graph_port_name(g, from, output, sizeof output);
+    pipewire_graph_port_name(g, to, input, sizeof input);
+    message_note("the daemon refuses to link %s to %s: %s; choose another port", output, input, message);
+    link->is_refused = true;
+    add_object(g, SPA_ID_INVALID, &SPA_DICT_INIT(NULL, 0),
+               (struct pipewire_object){.kind = PIPEWIRE_REFUSED_LINK, .from = link->from, .to = link->to});
+}
+
+void pipewire_graph_link(struct pipewire_graph *g, uint32_t from, uint32_t to)
+{
+    static const struct pw_proxy_events events = {PW_VERSION_PROXY_EVENTS, .removed = forget_link,
+                                                  .error = on_link_error};
+    char output[16], input[16];
+    if (find_link(g, from, to)) return;
+    snprintf(output, sizeof output, "%u", from);
+    snprintf(input, sizeof input, "%u", to);
+    /* It lingers: the link lasts as long as both ports. */
+    const struct spa_dict_item items[] = {SPA_DICT_ITEM_INIT(PW_KEY_LINK_OUTPUT_PORT, output),
+                                          SPA_DICT_ITEM_INIT(PW_KEY_LINK_INPUT_PORT, input),
+                                          SPA_DICT_ITEM_INIT(PW_KEY_OBJECT_LINGER, "true")};
+    struct pw_proxy *proxy = pw_core_create_object(g->core, "link-factory", PW_TYPE_INTERFACE_Link, PW_VERSION_LINK,
+                                                   &SPA_DICT_INIT_ARRAY(items), sizeof(struct own_link));
+    if (!proxy) return;
+    struct own_link *link = pw_proxy_get_user_data(proxy);
+    *link = (struct own_link){.graph = g, .proxy = proxy, .from = from, .to = to};
+    spa_list_append(&g->links, &link->at);
+    pw_proxy_add_listener(proxy, &link->hook, &events, link);
+}
+
+bool pipewire_graph_unlink(struct pipewire_graph *g, uint32_t from, uint32_t to)
+{
+    struct pipewire_object *link = find_link(g, from, to);
+    if (!link) return false;
+    if (link->kind == PIPEWIRE_REFUSED_LINK)
+        remove_object(g, link);
+    else
+        pw_registry_destroy(g->registry, link->id);
+    return true;
 }
 
 /* ---- open and close ---------------------------------------------------------------------------- */
@@ -211,16 +311,41 @@ void pipewire_graph_unlock(struct pipewire_graph *g)
     pw_thread_loop_unlock(g->loop);
 }
 
+void pipewire_graph_ask(struct pipewire_graph *g)
+{
+    g->is_answered = false;
+    g->asked = pw_core_sync(g->core, PW_ID_CORE, 0);
+}
+
 bool pipewire_graph_sync(struct pipewire_graph *g)
 {
     double end = stopwatch_now() + PIPEWIRE_ANSWER_S;
-    g->is_answered = false;
-    g->awaited = pw_core_sync(g->core, PW_ID_CORE, 0);
+    pipewire_graph_ask(g);
     while (!g->is_answered && !atomic_load(&g->is_down)) {
         pw_thread_loop_timed_wait(g->loop, 1);
         if (!g->is_answered && stopwatch_now() > end) return false;
     }
     return !atomic_load(&g->is_down);
+}
+
+/* Each node of a context may have another loop, but the streams of a sink share their buffers. */
+void pipewire_graph_set_data_loop(const struct pipewire_graph *g, struct pw_properties *node)
+{
+#if PW_CHECK_VERSION(1, 1, 0)
+    if (g->data_loop) pw_properties_set(node, PW_KEY_NODE_LOOP_NAME, g->data_loop->name);
+#else
+    (void)g, (void)node;
+#endif
+}
+
+void pipewire_graph_invoke(const struct pipewire_graph *g, spa_invoke_func_t function, const void *data, size_t size,
+                           bool wait, void *user)
+{
+#if PW_CHECK_VERSION(1, 1, 0)
+    if (g->data_loop) pw_loop_invoke(g->data_loop, function, 0, data, size, wait, user);
+#else
+    pw_data_loop_invoke(pw_context_get_data_loop(g->context), function, 0, data, size, wait, user);
+#endif
 }
 
 static bool connect_core(struct pipewire_graph *g, const char *remote, char *why, size_t cap)
@@ -249,6 +374,9 @@ struct pipewire_graph *pipewire_graph_open(const char *remote, char *why, size_t
         message_write(why, cap, "pipewire: no memory; free some memory");
         return NULL;
     }
+    g->settings = (struct pipewire_metadata){.name = "settings", .events = &setting_events};
+    g->defaults = (struct pipewire_metadata){.name = "default", .events = &default_events};
+    spa_list_init(&g->links);
     if (remote) unsetenv("PIPEWIRE_REMOTE"); /* libpipewire prefers it to a name that it is given */
     pw_init(NULL, NULL);
     if (!getenv("PIPEWIRE_DEBUG")) pw_log_set_level(SPA_LOG_LEVEL_NONE); /* its messages would hide the program's */
@@ -264,6 +392,9 @@ struct pipewire_graph *pipewire_graph_open(const char *remote, char *why, size_t
         return NULL;
     }
     pipewire_graph_lock(g);
+#if PW_CHECK_VERSION(1, 1, 0)
+    g->data_loop = pw_context_acquire_loop(g->context, NULL);
+#endif
     bool good = connect_core(g, remote, why, cap);
     pipewire_graph_unlock(g);
     if (good) return g;
@@ -275,10 +406,15 @@ void pipewire_graph_close(struct pipewire_graph *g)
 {
     if (!g) return;
     if (g->loop) pw_thread_loop_stop(g->loop);
-    if (g->settings_metadata) pw_proxy_destroy(g->settings_metadata);
-    if (g->default_metadata) pw_proxy_destroy(g->default_metadata);
+    struct own_link *link;
+    spa_list_consume(link, &g->links, at) forget_link(link);
+    unbind(&g->settings);
+    unbind(&g->defaults);
     if (g->registry) pw_proxy_destroy((struct pw_proxy *)g->registry);
     if (g->core) pw_core_disconnect(g->core);
+#if PW_CHECK_VERSION(1, 1, 0)
+    if (g->data_loop) pw_context_release_loop(g->context, g->data_loop);
+#endif
     if (g->context) pw_context_destroy(g->context);
     if (g->loop) pw_thread_loop_destroy(g->loop);
     for (int i = 0; i < g->n_objects; i++) free_object(&g->objects[i]);
@@ -300,11 +436,6 @@ int pipewire_graph_quantum(const struct pipewire_graph *g, int wanted)
 }
 
 /* ---- search ------------------------------------------------------------------------------------ */
-
-static bool is_equal(const char *a, const char *b)
-{
-    return a && b && strcmp(a, b) == 0;
-}
 
 const struct pipewire_object *pipewire_graph_default(const struct pipewire_graph *g, bool is_sink)
 {
@@ -407,45 +538,21 @@ const struct pipewire_object *pipewire_graph_find_port(const struct pipewire_gra
     return node ? find_numbered(g, node, is_output, atoi(colon + 1 + strlen(numbered)) - 1) : NULL;
 }
 
+/* PipeWire 1.4 calls MIDI "32 bit raw UMP", and converts it for a port of "8 bit raw midi". */
+static bool is_midi(const char *format)
+{
+    return format && (strstr(format, "midi") || strstr(format, "UMP"));
+}
+
 const struct pipewire_object *pipewire_graph_find_midi(const struct pipewire_graph *g, const char *part)
 {
     char name[512];
     for (const struct pipewire_object *port = g->objects; port < g->objects + g->n_objects; port++) {
-        if (port->kind != PIPEWIRE_PORT || !port->is_output || !port->class || !strstr(port->class, "midi")) continue;
+        if (port->kind != PIPEWIRE_PORT || !port->is_output || !is_midi(port->class)) continue;
         pipewire_graph_port_name(g, port, name, sizeof name);
         if (strstr(name, part) || (port->alias && strstr(port->alias, part))) return port;
     }
     return NULL;
 }
 
-/* ---- links ------------------------------------------------------------------------------------- */
-
-static const struct pipewire_object *find_link(const struct pipewire_graph *g, uint32_t from, uint32_t to)
-{
-    for (const struct pipewire_object *link = g->objects; link < g->objects + g->n_objects; link++)
-        if (link->kind == PIPEWIRE_LINK && link->from == from && link->to == to) return link;
-    return NULL;
-}
-
-void pipewire_graph_link(struct pipewire_graph *g, uint32_t from, uint32_t to)
-{
-    char output[16], input[16];
-    if (find_link(g, from, to)) return;
-    snprintf(output, sizeof output, "%u", from);
-    snprintf(input, sizeof input, "%u", to);
-    /* It lingers: the link lasts as long as both ports, and needs no proxy. */
-    const struct spa_dict_item items[] = {SPA_DICT_ITEM_INIT(PW_KEY_LINK_OUTPUT_PORT, output),
-                                          SPA_DICT_ITEM_INIT(PW_KEY_LINK_INPUT_PORT, input),
-                                          SPA_DICT_ITEM_INIT(PW_KEY_OBJECT_LINGER, "true")};
-    struct pw_proxy *proxy = pw_core_create_object(g->core, "link-factory", PW_TYPE_INTERFACE_Link, PW_VERSION_LINK,
-                                                   &SPA_DICT_INIT_ARRAY(items), 0);
-    if (proxy) pw_proxy_destroy(proxy);
-}
-
-bool pipewire_graph_unlink(struct pipewire_graph *g, uint32_t from, uint32_t to)
-{
-    const struct pipewire_object *link = find_link(g, from, to);
-    if (link) pw_registry_destroy(g->registry, link->id);
-    return link != NULL;
-}
 #endif

@@ -15,30 +15,47 @@
 
 enum { PIPEWIRE_ANSWER_S = 5 }; /* longest wait for the daemon */
 
-enum pipewire_kind { PIPEWIRE_NODE, PIPEWIRE_PORT, PIPEWIRE_LINK };
+enum pipewire_kind {
+    PIPEWIRE_NODE,
+    PIPEWIRE_PORT,
+    PIPEWIRE_LINK,
+    PIPEWIRE_REFUSED_LINK,           /* a link that the daemon refused; it lasts as long as both ports           */
+    PIPEWIRE_METADATA
+};
 
 struct pipewire_object {
     enum pipewire_kind kind;
     uint32_t id;                     /* in the daemon's list, which gives ids of lost objects to new ones        */
     uint64_t serial;                 /* no other object has had it; not 0                                        */
-    char *name, *alias;              /* node: node.name and node.description; port: port.name and port.alias     */
+    char *name, *alias;              /* node: node.name and node.description; port: port.name and port.alias;
+                                        metadata: metadata.name                                                  */
     char *class;                     /* node: media.class; port: format.dsp                                      */
     uint32_t node, number;           /* port: id of its node, and its number in that node and direction          */
     bool is_output;                  /* port                                                                     */
-    uint32_t from, to;               /* link: ids of an output and an input                                      */
+    uint32_t from, to;               /* link, refused link: ids of an output and an input                        */
     int priority;                    /* node: priority.session                                                   */
+};
+
+struct pipewire_metadata {           /* the newest metadata of a name that the daemon has                           */
+    const char *name;
+    const struct pw_metadata_events *events;
+    struct pw_proxy *proxy;          /* NULL: absent                                                             */
+    struct spa_hook hook;
+    uint32_t id;
 };
 
 struct pipewire_graph {
     struct pw_thread_loop *loop;
     struct pw_context *context;
+    struct pw_loop *data_loop;       /* calls process; before PipeWire 1.1 NULL: a context has only one          */
     struct pw_core *core;
     struct pw_registry *registry;
-    struct pw_proxy *settings_metadata, *default_metadata; /* of the daemon; NULL: none                          */
-    struct spa_hook core_hook, registry_hook, settings_hook, default_hook;
+    struct pipewire_metadata settings, defaults;
+    struct spa_hook core_hook, registry_hook;
+    struct spa_list links;           /* struct own_link: made by pipewire_graph_link, and not removed yet        */
     struct pipewire_object *objects;
     int n_objects, cap;
-    int awaited;                     /* number of the last sync                                                  */
+    int asked;                       /* number of the last pipewire_graph_ask                                    */
     bool is_answered;                /* by the daemon                                                            */
     int rate, quantum;               /* Hz and frames, from the daemon's settings                                */
     int forced_rate, forced_quantum; /* 0: not forced                                                            */
@@ -55,7 +72,15 @@ void pipewire_graph_close(struct pipewire_graph *graph);
 void pipewire_graph_lock(struct pipewire_graph *graph);
 void pipewire_graph_unlock(struct pipewire_graph *graph);
 
-/* Waits until the daemon has processed all earlier calls, and reported their effects. false: it does not answer. */
+/* Makes a node run on the data loop; runs a function there. wait: returns after it. */
+void pipewire_graph_set_data_loop(const struct pipewire_graph *graph, struct pw_properties *node);
+void pipewire_graph_invoke(const struct pipewire_graph *graph, spa_invoke_func_t function, const void *data,
+                           size_t size, bool wait, void *user);
+
+/* Asks the daemon to set is_answered when it has processed all earlier calls, and reported their effects. */
+void pipewire_graph_ask(struct pipewire_graph *graph);
+
+/* Asks, and waits for the answer. false: there is none. */
 bool pipewire_graph_sync(struct pipewire_graph *graph);
 
 /* Return the rate and the quantum that the first cycle will probably have. wanted: of the command line; 0: any. */
@@ -92,8 +117,11 @@ void pipewire_graph_port_name(const struct pipewire_graph *graph, const struct p
 const struct pipewire_object *pipewire_graph_object(const struct pipewire_graph *graph, uint32_t id);
 const struct pipewire_object *pipewire_graph_find_serial(const struct pipewire_graph *graph, uint64_t serial);
 
-/* Links an output and an input, unless they are linked; removes a link. false: they are not linked. */
+/* Links an output and an input, unless they are linked or the daemon has refused that; a refusal is reported to the
+ * user. */
 void pipewire_graph_link(struct pipewire_graph *graph, uint32_t from, uint32_t to);
+
+/* Removes a link, or forgets that it was refused. false: there is neither. */
 bool pipewire_graph_unlink(struct pipewire_graph *graph, uint32_t from, uint32_t to);
 
 #endif

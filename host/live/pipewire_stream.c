@@ -98,14 +98,12 @@ static int set_position(struct spa_loop *loop, bool async, uint32_t number, cons
 
 /* ---- loop thread ------------------------------------------------------------------------------- */
 
-/* libpipewire also reports errors that change no state, as when there is no device: the stream's own state counts. */
 static void on_state(struct stream_client *c, struct pw_stream *stream, atomic_bool *is_streaming)
 {
     enum pw_stream_state state = pw_stream_get_state(stream, NULL);
-    bool was_streaming = atomic_exchange(is_streaming, state == PW_STREAM_STATE_STREAMING);
     if (state == PW_STREAM_STATE_PAUSED) pw_stream_flush(stream, false);
     bool is_gone = state == PW_STREAM_STATE_ERROR || state == PW_STREAM_STATE_UNCONNECTED; /* removed by the daemon */
-    pipewire_client_changed(&c->common, was_streaming, state == PW_STREAM_STATE_STREAMING, is_gone);
+    pipewire_client_changed(&c->common, is_streaming, state == PW_STREAM_STATE_STREAMING, is_gone);
 }
 
 static void on_capture_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error)
@@ -128,12 +126,7 @@ static void on_io(void *data, uint32_t id, void *area, uint32_t size)
     (void)size;
     struct stream_client *c = data;
     if (id != SPA_IO_Position) return;
-#if PW_CHECK_VERSION(1, 1, 0)
-    pw_loop_invoke(pw_stream_get_data_loop(c->playback), set_position, 0, &area, sizeof area, true, c);
-#else
-    pw_data_loop_invoke(pw_context_get_data_loop(c->common.graph->context), set_position, 0, &area, sizeof area, true,
-                        c);
-#endif
+    pipewire_graph_invoke(c->common.graph, set_position, &area, sizeof area, true, c);
 }
 
 /* haloconv adds no latency: what the device reports to one stream, the other reports to the programs. */
@@ -151,27 +144,19 @@ static void on_parameter(void *data, uint32_t id, const struct spa_pod *paramete
 static void leave(struct port_host *h)
 {
     struct stream_client *c = h->client;
-    if (c->common.graph) pipewire_graph_lock(c->common.graph);
+    pipewire_graph_lock(c->common.graph);
     /* While one stream plays, the audio thread uses both: none is destroyed before both have stopped. */
     if (c->capture) spa_hook_remove(&c->capture_hook), pw_stream_disconnect(c->capture);
     if (c->playback) spa_hook_remove(&c->playback_hook), pw_stream_disconnect(c->playback);
     if (c->capture) pw_stream_destroy(c->capture);
     if (c->playback) pw_stream_destroy(c->playback);
-    if (c->common.graph) pipewire_graph_unlock(c->common.graph);
-    pipewire_client_end(&c->common);
-    free(c);
+    pipewire_graph_unlock(c->common.graph);
+    pipewire_client_leave(&c->common);
 }
 
 static bool join(struct port_host *h, char *why, size_t cap)
 {
-    struct stream_client *c = h->client = calloc(1, sizeof *c);
-    if (!c) return message_write(why, cap, "pipewire: no memory; free some memory");
-    c->common.host = h;
-    c->common.graph = pipewire_graph_open(h->settings->server, why, cap);
-    if (c->common.graph) return true;
-    leave(h);
-    h->client = NULL;
-    return false;
+    return pipewire_client_join(h, sizeof(struct stream_client), why, cap);
 }
 
 /* Finds the channels of both streams. --channels are those of the sink or source. */
@@ -224,7 +209,7 @@ static struct pw_properties *common_properties(const struct port_host *h, const 
     pw_properties_setf(p, PW_KEY_NODE_GROUP, "haloconv-%d", (int)getpid());
     pw_properties_setf(p, PW_KEY_NODE_LINK_GROUP, "haloconv-%d", (int)getpid());
     pw_properties_setf(p, "audio.position", "[ %s ]", positions);
-    pipewire_client_set_format(h, p);
+    pipewire_client_set_node(h, p);
     return p;
 }
 
@@ -327,9 +312,8 @@ static void tend(struct port_host *h)
     if (!pipewire_client_tend(h)) return;
     pipewire_graph_lock(g);
     uint32_t node = pw_stream_get_node_id(h->settings->sink ? c->playback : c->capture);
-    if (g->default_metadata && find_target(c))
-        pw_metadata_set_property((struct pw_metadata *)g->default_metadata, node, PW_KEY_TARGET_OBJECT, NULL,
-                                 c->target);
+    if (g->defaults.proxy && find_target(c))
+        pw_metadata_set_property((struct pw_metadata *)g->defaults.proxy, node, PW_KEY_TARGET_OBJECT, NULL, c->target);
     pipewire_graph_unlock(g);
 }
 

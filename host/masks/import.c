@@ -6,6 +6,7 @@
 #include "host/option.h"
 #include "host/files/mask_diagnostics.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,20 +68,54 @@ static bool has_control(const char *text)
     return false;
 }
 
-/* Makes the command that replaces the sink or virtual microphone of the mask; NULL: there is none, or a name has
- * control characters. The ports of the mask name the channels. The caller frees it. */
+static void append_number(FILE *to, const char *before, double value)
+{
+    fprintf(to, "%s%.6g", before, rint(1e4 * value) / 1e4 + 0.0); /* -0 + 0 is 0 */
+}
+
+/* Appends the options and the bank that play the same as the mask. */
+static void append_sources(FILE *to, const hc_responses *mask)
+{
+    const hc_virtual_device *device = mask->device;
+    char *channels = NULL;
+    size_t size;
+    FILE *list = open_memstream(&channels, &size);
+    for (int i = 0; list && i < mask->n_in; i++) fprintf(list, "%s%s", i ? "," : "", mask->in_port[i].name);
+    if (list && fclose(list) == 0 && strncmp(channels, "in-", 3) != 0)
+        append_word(to, "--channels ", channels);
+    else
+        fprintf(to, " --channels %d", mask->n_in);
+    free(channels);
+    append_number(to, " --mix --gain ", 20 * log10((double)device->gain));
+    for (int i = 0; i < device->n_sources; i++) {
+        const float *p = device->sources[i].position;
+        double x = (double)p[0], y = (double)p[1], z = (double)p[2], flat = hypot(x, y);
+        fprintf(to, " --place %d", i + 1);
+        append_number(to, ":", atan2(y, x) * 180 / M_PI);
+        append_number(to, ",", atan2(z, flat) * 180 / M_PI);
+        append_number(to, ",", hypot(flat, z));
+    }
+    append_word(to, "", device->bank);
+}
+
+/* Makes the command that replaces the sink or virtual microphone of the mask, with the mask at a path or, without a
+ * path, with a bank and its sources. The ports of the mask name the channels. NULL: there is none, or a name has
+ * control characters. The caller frees it. */
 static char *command_make(const hc_responses *mask, const char *path)
 {
     const hc_virtual_device *device = mask->device;
     char *command = NULL;
     size_t size;
-    FILE *to = device ? open_memstream(&command, &size) : NULL;
+    FILE *to = device && (path || device->n_sources) ? open_memstream(&command, &size) : NULL;
     if (!to) return NULL;
     fputs("haloconv pipewire", to);
     append_word(to, device->is_source ? "--source " : "--sink ", device->name);
     if (device->description) append_word(to, "--description ", device->description);
     if (device->target) append_word(to, device->is_source ? "--input " : "--output ", device->target);
-    append_word(to, *path == '-' ? "./" : "", path);
+    if (path)
+        append_word(to, *path == '-' ? "./" : "", path);
+    else
+        append_sources(to, mask);
     if (fclose(to) == 0 && !has_control(command)) return command;
     free(command);
     return NULL;
@@ -96,13 +131,15 @@ static void print_report(const struct configuration_out *out)
     for (int i = 0; i < out->n_files; i++)
         printf("%s: %d channel%s of %d frame%s\n", out->files[i].path, out->files[i].n_channels,
                message_s(out->files[i].n_channels), out->files[i].n_frames, message_s(out->files[i].n_frames));
-    char *command = command_make(mask, out->source);
+    char *command = command_make(mask, out->source), *moving = command_make(mask, NULL);
     const char *device = !mask->device ? "" : mask->device->is_source ? "microphone" : "sink";
     if (command)
         printf("replaces its %s: %s\n", device, command);
     else if (mask->device)
         printf("its %s has a name with control characters: no command is printed; give it another name\n", device);
+    if (moving) printf("or with sources that can move: %s\n", moving);
     free(command);
+    free(moving);
 }
 
 static int print_json(const struct configuration_out *out, const char *why)
@@ -112,13 +149,15 @@ static int print_json(const struct configuration_out *out, const char *why)
     for (int i = 0; i < out->n_files; i++)
         json_array_append_new(files, json_pack("{s:o, s:i, s:i}", "file", json_text(out->files[i].path), "channels",
                                                out->files[i].n_channels, "frames", out->files[i].n_frames));
-    char *command = command_make(mask, out->source);
-    json_t *all = json_pack("{s:o, s:o, s:b, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:o, s:o, s:o}", "file",
-                            json_text(out->source), "output", json_text(out->path), "ok", !why, "inputs", mask->n_in,
-                            "outputs", mask->n_out, "responses", mask->n_routes, "rate", json_known(mask->rate),
-                            "files", files, "errors", mask->n_errors, "warnings", mask->n_warnings, "error",
-                            json_text(why), "diagnostics", mask_diagnostics_json(mask), "command", json_text(command));
+    char *command = command_make(mask, out->source), *moving = command_make(mask, NULL);
+    json_t *all =
+        json_pack("{s:o, s:o, s:b, s:i, s:i, s:i, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o}", "file",
+                  json_text(out->source), "output", json_text(out->path), "ok", !why, "inputs", mask->n_in, "outputs",
+                  mask->n_out, "responses", mask->n_routes, "rate", json_known(mask->rate), "files", files, "errors",
+                  mask->n_errors, "warnings", mask->n_warnings, "error", json_text(why), "diagnostics",
+                  mask_diagnostics_json(mask), "command", json_text(command), "moving_command", json_text(moving));
     free(command);
+    free(moving);
     int status = json_print(all, 17, out->path);
     return why ? EXIT_FAILED : status;
 }

@@ -190,7 +190,10 @@ int pw_thread_loop_start(struct pw_thread_loop *loop)
 void pw_thread_loop_stop(struct pw_thread_loop *loop) {}
 void pw_thread_loop_destroy(struct pw_thread_loop *loop) {}
 void pw_thread_loop_lock(struct pw_thread_loop *loop) {}
-void pw_thread_loop_unlock(struct pw_thread_loop *loop) {}
+void pw_thread_loop_unlock(struct pw_thread_loop *loop)
+{
+    if (n_syncs > 0) core_events->done(core_data, PW_ID_CORE, n_syncs);
+}
 void pw_thread_loop_signal(struct pw_thread_loop *loop, bool wait) {}
 int pw_thread_loop_timed_wait(struct pw_thread_loop *loop, int seconds)
 {
@@ -223,6 +226,13 @@ struct pw_data_loop *pw_context_get_data_loop(struct pw_context *context)
 {
     return NULL;
 }
+#if PW_CHECK_VERSION(1, 1, 0)
+struct pw_loop *pw_context_acquire_loop(struct pw_context *context, const struct spa_dict *properties)
+{
+    return NULL;
+}
+void pw_context_release_loop(struct pw_context *context, struct pw_loop *loop) {}
+#endif
 int pw_data_loop_invoke(struct pw_data_loop *loop, spa_invoke_func_t function, uint32_t number, const void *data,
                         size_t size, bool block, void *user)
 {
@@ -271,10 +281,16 @@ int pw_filter_connect(struct pw_filter *f, enum pw_filter_flags flags, const str
 {
     for (int i = 0; i < f->n_ports; i++) report_port(&f->ports[i], FIRST_PORT_ID + (uint32_t)i);
     f->events->state_changed(f->data, PW_FILTER_STATE_PAUSED, PW_FILTER_STATE_STREAMING, NULL);
+    f->events->state_changed(f->data, PW_FILTER_STATE_STREAMING, PW_FILTER_STATE_ERROR, "changes no state");
     pthread_mutex_lock(&lock);
     f->is_connected = true;
     pthread_mutex_unlock(&lock);
     return 0;
+}
+
+enum pw_filter_state pw_filter_get_state(struct pw_filter *f, const char **error)
+{
+    return PW_FILTER_STATE_STREAMING;
 }
 
 uint32_t pw_filter_get_node_id(struct pw_filter *f)

@@ -184,8 +184,8 @@ static void force_quantum(struct pipewire_graph *graph, int quantum)
     char text[16];
     snprintf(text, sizeof text, "%d", quantum);
     pipewire_graph_lock(graph);
-    if (!graph->settings_metadata) die("settings", "absent");
-    pw_metadata_set_property((struct pw_metadata *)graph->settings_metadata, 0, "clock.force-quantum", "", text);
+    if (!graph->settings.proxy) die("settings", "absent");
+    pw_metadata_set_property((struct pw_metadata *)graph->settings.proxy, 0, "clock.force-quantum", "", text);
     pipewire_graph_unlock(graph);
 }
 

@@ -345,6 +345,46 @@ def test_a_spatializer_plays_what_libmysofa_gives_pipewire(folder):
     assert max(residual_db(y[:3000, i], want[:, i]) for i in range(2)) <= NULL_DB
 
 
+def spatial_sink(controls="", gains=(0.5, 0.5)):
+    """Three loudspeakers at rest in a bank; the last is between two entries."""
+    at = {"FL": "Azimuth = 30.0 Radius = 2", "FR": "Azimuth = 330", "FC": "Azimuth = 15 Elevation = 10"}
+    nodes = [f'{{ type = sofa label = spatializer name = sp{name} config = {{ filename = "bank.csv" gain = {gain} }} '
+             f"control = {{ {place} }} }}" for (name, place), gain in zip(at.items(), [*gains, 0.5])]
+    links = [f'{{ output = "sp{name}:Out {ear}" input = "mix{ear}:In {i + 1}" }}' for i, name in enumerate(at) for ear in "LR"]
+    mixers = [f"{{ type = builtin label = mixer name = mix{ear} control = {{ {controls} }} }}" for ear in "LR"]
+    inputs = " ".join(f'"sp{name}:In"' for name in at)
+    return (f"context.modules = [ {{ name = libpipewire-module-filter-chain args = {{ filter.graph = {{ nodes = [ "
+            f"{' '.join(nodes + mixers)} ] links = [ {' '.join(links)} ] inputs = [ {inputs} ] outputs = [ "
+            '"mixL:Out" "mixR:Out" ] } capture.props = { node.name = room media.class = Audio/Sink audio.position = '
+            "[ FL FR FC ] } playback.props = { audio.position = [ FL FR ] } } } ]")
+
+
+def test_a_sink_of_spatializers_names_the_command_that_moves_them(folder):
+    """It plays the same; a chain with other gains names none."""
+    rows = [(azimuth, elevation) for azimuth in range(0, 360, 15) for elevation in (-30, 0, 30)]
+    for i, _ in enumerate(rows):
+        write(f"{i}.wav", noise(64, 2, seed=i), RATE)
+    pathlib.Path("bank.csv").write_text("file,azimuth,elevation\n" + "".join(
+        f"{i}.wav,{azimuth},{elevation}\n" for i, (azimuth, elevation) in enumerate(rows)))
+    x = noise(2000, 3, seed=4)
+    y = ours(spatial_sink(), x)
+    said = good("import", "chain.conf", "-o", "out.conf").stdout
+    command = re.search("^or with sources that can move: (.*)$", said, re.M)[1]
+    assert json.loads(good("import", "chain.conf", "-o", "b.conf", "--json").stdout)["moving_command"] == command
+    words = shlex.split(command)
+    assert words[:8] == ["haloconv", "pipewire", "--sink", "room", "--channels", "FL,FR,FC", "--mix", "--gain"]
+    assert words[9::2] == ["--place"] * 3 + ["bank.csv"]
+    assert words[10::2] == ["1:30,0,2", "2:-30,0,1", "3:15,10,1"]
+    pathlib.Path("path.csv").write_text("time,source,azimuth,elevation,distance\n" + "".join(
+        f"0,{place.replace(':', ',')}\n" for place in words[10::2]))
+    convolve("x.wav", "bank.csv", "z.wav", "--mix", "--path", "path.csv")
+    want = 10 ** (float(words[8]) / 20) * read("z.wav")[:len(x)]
+    assert max(residual_db(y[:, i], want[:, i]) for i in range(2)) <= -90  # the gain has four decimals
+    for other in (spatial_sink('"Gain 2" = 0.5'), spatial_sink(gains=(0.5, 0.4))):
+        pathlib.Path("chain.conf").write_text(other)
+        assert "can move" not in good("import", "chain.conf", "-o", "out.conf").stdout
+
+
 HESUVI = {"FL": (0, 1), "FR": (8, 7), "FC": (6, 13), "LFE": (6, 13), "RL": (4, 5), "RR": (12, 11), "SL": (2, 3),
           "SR": (10, 9)}
 

@@ -520,8 +520,9 @@ static void *run_thread(void *data)
         now = stopwatch_now();
         show_spectrum(p, now);
         if (atomic_load(&p->end) && end_s == INFINITY) end_s = now + GOODBYE_S;
-        if (now > since_s + WINDOW_S || stopwatch_thread() - busy_s > MAX_BUSY_S) {
-            double rest = since_s + WINDOW_S - now;
+        double used_s = stopwatch_thread() - busy_s;
+        if (now > since_s + WINDOW_S || used_s > MAX_BUSY_S) { /* what was used beyond the share lengthens the rest */
+            double rest = since_s + WINDOW_S * fmin(9, fmax(1, used_s / MAX_BUSY_S)) - now;
             if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
             since_s = stopwatch_now();
             busy_s = stopwatch_thread();

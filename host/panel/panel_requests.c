@@ -23,6 +23,7 @@
 enum { MAX_WORKING = 8 /* requests that wait for the worker */, CACHED = 16 /* plots */, NICE = 10 };
 /* Processor time of the worker: its share of a core, and what may be used at once. */
 static const double WORKER_SHARE = 0.04, WORKER_BURST_S = 10;
+static const long END_NS = 300000000; /* how long the end waits for the worker */
 
 struct panel_exchange {
     struct panel_exchange *next; /* in the worker's queue */
@@ -184,8 +185,8 @@ static void work(struct panel_requests *r, struct panel_exchange *x, int n_in, i
     } else {
         fail(x, 503, "no memory for the plot; free some memory");
     }
+    if (good && x->is_upload && !r->end) r->added(r->data, x->upload.path);
     pthread_mutex_unlock(&r->lock);
-    if (good && x->is_upload) r->added(r->data, x->upload.path);
 }
 
 static void free_exchange(struct panel_requests *r, struct panel_exchange *x)
@@ -446,6 +447,17 @@ struct panel_requests *panel_requests_open(const struct panel_address *address, 
     return NULL;
 }
 
+/* false: the worker still draws or reads a mask. It keeps what it uses, until the process ends. */
+static bool join_worker(struct panel_requests *r)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += END_NS;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    return pthread_timedjoin_np(r->worker, NULL, &end) == 0;
+}
+
 void panel_requests_close(struct panel_requests *r)
 {
     if (!r) return;
@@ -453,7 +465,10 @@ void panel_requests_close(struct panel_requests *r)
     r->end = true;
     pthread_cond_signal(&r->is_queued);
     pthread_mutex_unlock(&r->lock);
-    if (r->has_worker) pthread_join(r->worker, NULL);
+    if (r->has_worker && !join_worker(r)) {
+        panel_folder_empty(&r->folder);
+        return;
+    }
     for (struct panel_exchange *x = r->first, *next; x; x = next) { /* their connections have ended */
         next = x->next;
         free_exchange(r, x);

@@ -38,6 +38,9 @@ struct panel_upload {
 bool panel_folder_open(struct panel_folder *folder, const char *path, bool is_private, char *why, size_t cap);
 void panel_folder_close(struct panel_folder *folder);
 
+/* Removes the files and the name of a private folder, which stays open. */
+void panel_folder_empty(struct panel_folder *folder);
+
 /* Begins an upload of a file. Returns 0, or a status of HTTP: why has the reason. */
 int panel_upload_begin(struct panel_folder *folder, struct panel_upload *upload, const char *name, int64_t bytes,
                        char *why, size_t cap);

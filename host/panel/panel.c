@@ -41,13 +41,18 @@ struct bucket {     /* a limit */
     double since_s; /* time of the last change */
 };
 
+struct text_link { /* in a client's queue */
+    struct text_link *next;
+    struct panel_text *text;
+};
+
 struct panel_client {
     struct panel_client *next;
     uint64_t number;
     bool has_token;
     double joined_s;
     struct queued *leave;             /* its last message, in advance: it must not lack memory */
-    struct panel_text *first, **last; /* texts to send; under lock, as all below */
+    struct text_link *first, **last;  /* texts to send; under lock, as all below */
     size_t bytes;                     /* of these texts */
     double taken_s;                   /* when it took a text, or had none */
     struct bucket messages;
@@ -93,24 +98,29 @@ static struct panel_text *make_text(const json_t *json)
     size_t n = text ? strlen(text) : 0;
     struct panel_text *made = text ? malloc(sizeof *made + PANEL_PADDING + n + 1) : NULL;
     if (made) {
-        *made = (struct panel_text){.n = n};
+        *made = (struct panel_text){.n_uses = 1, .n = n};
         memcpy(made->bytes + PANEL_PADDING, text, n + 1);
     }
     free(text);
     return made;
 }
 
-/* Queues a copy. A client whose queue is full is dropped by `needs`. */
-static void queue_text(struct panel_client *c, const struct panel_text *text)
+/* Under lock; NULL is allowed. */
+static void release(struct panel_text *text)
 {
-    size_t bytes = text ? sizeof *text + PANEL_PADDING + text->n : 0;
-    struct panel_text *copy = text && c->bytes <= MAX_BYTES ? malloc(bytes) : NULL;
-    if (!copy) return;
-    memcpy(copy, text, bytes);
-    copy->next = NULL;
+    if (text && --text->n_uses == 0) free(text);
+}
+
+/* A client whose queue is full is dropped by `needs`. */
+static void queue_text(struct panel_client *c, struct panel_text *text)
+{
+    struct text_link *link = text && c->bytes <= MAX_BYTES ? malloc(sizeof *link) : NULL;
+    if (!link) return;
+    *link = (struct text_link){.text = text};
+    text->n_uses++;
     if (!c->first) c->taken_s = stopwatch_now();
-    *c->last = copy;
-    c->last = &copy->next;
+    *c->last = link;
+    c->last = &link->next;
     c->bytes += text->n;
 }
 
@@ -120,8 +130,8 @@ static void send_json(struct panel *p, uint64_t client, const json_t *json, size
     pthread_mutex_lock(&p->lock);
     for (struct panel_client *c = p->clients; c && text; c = c->next)
         if (c->has_token && c->bytes <= max_bytes && (client == 0 || c->number == client)) queue_text(c, text);
+    release(text);
     pthread_mutex_unlock(&p->lock);
-    free(text);
     p->api->wake(p->server);
 }
 
@@ -145,8 +155,8 @@ void panel_set_hello(struct panel *p, json_t *hello)
     for (struct panel_client *c = p->clients; c && is_new; c = c->next)
         if (c->has_token) queue_text(c, text);
     if (is_new) p->hello = text;
+    release(is_new ? old : text);
     pthread_mutex_unlock(&p->lock);
-    free(is_new ? old : text);
     if (is_new) p->api->wake(p->server);
 }
 
@@ -160,7 +170,7 @@ static void add_line(void *data, bool is_error, const char *line)
     if (!text) return;
     pthread_mutex_lock(&p->lock);
     struct panel_text **to = &p->log[p->n_lines++ % LOG_LINES];
-    free(*to);
+    release(*to);
     *to = text;
     for (struct panel_client *c = p->clients; c; c = c->next)
         if (c->has_token) queue_text(c, text);
@@ -322,11 +332,13 @@ static struct panel_client *on_join(struct panel *p)
     return c;
 }
 
-static void free_texts(struct panel_text *text)
+/* Under lock */
+static void free_texts(struct text_link *link)
 {
-    for (struct panel_text *next; text; text = next) {
-        next = text->next;
-        free(text);
+    for (struct text_link *next; link; link = next) {
+        next = link->next;
+        release(link->text);
+        free(link);
     }
 }
 
@@ -340,8 +352,8 @@ static void on_leave(struct panel *p, struct panel_client *c)
         }
     if (c->has_token) atomic_fetch_sub(&p->n_clients, 1);
     if (c->leave) enqueue(p, c->leave);
-    pthread_mutex_unlock(&p->lock);
     free_texts(c->first);
+    pthread_mutex_unlock(&p->lock);
     free(c);
 }
 
@@ -352,8 +364,8 @@ static void reply(struct panel *p, struct panel_client *c, json_t *json)
     json_decref(json);
     pthread_mutex_lock(&p->lock);
     queue_text(c, text);
+    release(text);
     pthread_mutex_unlock(&p->lock);
-    free(text);
 }
 
 static void refuse(struct panel *p, struct panel_client *c, const char *path, const char *why)
@@ -414,14 +426,23 @@ static void on_text(struct panel *p, struct panel_client *c, const char *bytes, 
 static struct panel_text *on_next(struct panel *p, struct panel_client *c)
 {
     pthread_mutex_lock(&p->lock);
-    struct panel_text *text = c->first;
-    if (text) {
-        if (!(c->first = text->next)) c->last = &c->first;
+    struct text_link *link = c->first;
+    struct panel_text *text = link ? link->text : NULL;
+    if (link) {
+        if (!(c->first = link->next)) c->last = &c->first;
         c->bytes -= text->n;
         c->taken_s = stopwatch_now();
     }
     pthread_mutex_unlock(&p->lock);
+    free(link);
     return text;
+}
+
+static void on_release(struct panel *p, struct panel_text *text)
+{
+    pthread_mutex_lock(&p->lock);
+    release(text);
+    pthread_mutex_unlock(&p->lock);
 }
 
 static unsigned on_needs(struct panel *p, struct panel_client *c)
@@ -559,8 +580,8 @@ static const struct panel_server *load_server(char *why, size_t cap)
 
 static bool start(struct panel *p, const struct panel_settings *settings, char *why, size_t cap)
 {
-    struct panel_handler handler = {p,        on_refuse,  on_is_full, on_join,     on_leave,  on_text, on_next,
-                                    on_needs, on_request, on_body,    on_body_end, on_answer, on_end};
+    struct panel_handler handler = {p,          on_refuse, on_is_full, on_join, on_leave,    on_text,   on_next,
+                                    on_release, on_needs,  on_request, on_body, on_body_end, on_answer, on_end};
     int port;
     p->api = load_server(why, cap);
     if (!p->api || !panel_address_read(&p->address, settings->where, why, cap)) return false;
@@ -583,8 +604,8 @@ static void free_panel(struct panel *p)
     panel_requests_close(p->requests);
     while (panel_next(p, &message)) json_decref(message.json);
     spectrum_close(&p->spectrum);
-    for (int i = 0; i < LOG_LINES; i++) free(p->log[i]);
-    free(p->hello);
+    for (int i = 0; i < LOG_LINES; i++) release(p->log[i]);
+    release(p->hello);
     free(p->frames);
     free(p->rows);
     if (p->fd >= 0) close(p->fd);

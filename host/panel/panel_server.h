@@ -16,8 +16,8 @@ enum {
     PANEL_MAX_BODY = 1 << 26    /* bytes; a longer one is not read                                   */
 };
 
-struct panel_text {
-    struct panel_text *next;
+struct panel_text {             /* clients share it                                                    */
+    int n_uses;                 /* the panel's                                                         */
     size_t n;
     unsigned char bytes[];      /* [PANEL_PADDING + n]: the text is at bytes + PANEL_PADDING         */
 };
@@ -55,8 +55,9 @@ struct panel_handler {          /* the panel's functions; `panel` is their first
     struct panel_client *(*join)(struct panel *panel); /* NULL: full                                 */
     void (*leave)(struct panel *panel, struct panel_client *client);
     void (*text)(struct panel *panel, struct panel_client *client, const char *text, size_t n);
-    struct panel_text *(*next)(struct panel *panel, struct panel_client *client); /* freed by free(); NULL: none */
-    unsigned (*needs)(struct panel *panel, struct panel_client *client);          /* enum panel_needs */
+    struct panel_text *(*next)(struct panel *panel, struct panel_client *client); /* for release; NULL: none */
+    void (*release)(struct panel *panel, struct panel_text *text);
+    unsigned (*needs)(struct panel *panel, struct panel_client *client); /* enum panel_needs */
 
     struct panel_exchange *(*request)(struct panel *panel, const struct panel_request *request); /* NULL: no memory */
     void (*body)(struct panel *panel, struct panel_exchange *exchange, const void *bytes, size_t n);

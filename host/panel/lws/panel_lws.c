@@ -113,7 +113,7 @@ static int write_texts(struct connection *c)
         struct panel_text *text = h->next(h->panel, c->client);
         if (!text) return 0;
         int n = lws_write(c->wsi, text->bytes + PANEL_PADDING, text->n, LWS_WRITE_TEXT);
-        free(text);
+        h->release(h->panel, text);
         if (n < 0) return -1;
     }
     return 0;

@@ -402,6 +402,18 @@ def test_a_plot_is_drawn_once(client):
             "Content-Security-Policy"]
 
 
+def test_the_end_does_not_wait_for_a_plot(client):
+    write("long.wav", noise(1 << 22, 2))
+    with PanelControl(client) as panel, socket.create_connection(("127.0.0.1", port_of(client)), PATIENCE) as plot:
+        panel.send("/mask/add", "long.wav")
+        panel.answer("/hello")
+        plot.sendall(b"GET /plot?mask=3 HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % port_of(client))
+        time.sleep(0.3)
+        began = time.monotonic()
+        client.end()
+    assert time.monotonic() - began < (5 if SAN else 1.2)
+
+
 # ---- limits ----------------------------------------------------------------------------------------------------------
 def test_a_51st_client_waits_and_a_message_has_4_kib(client):
     port = port_of(client)

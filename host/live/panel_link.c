@@ -88,6 +88,13 @@ void panel_link_handle(struct panel_link *l, const struct panel_message *message
     remote_handle(l->remote, &read);
 }
 
+bool panel_link_loads_mask(const json_t *message)
+{
+    struct osc_message read;
+    read_message(message, &read);
+    return remote_loads_mask(&read);
+}
+
 /* ---- what the panel shows ---------------------------------------------------------------------- */
 
 static json_t *decibels(const float *peaks, int n)
@@ -148,7 +155,7 @@ static void find_presets(struct panel_link *l)
 {
     const struct live_settings *settings = l->target->settings;
     l->n_looks++;
-    preset_names_free(&l->presets);
+    option_names_free(&l->presets);
     l->presets = settings ? preset_names(settings->line->command) : (struct option_names){0};
 }
 
@@ -251,7 +258,7 @@ void panel_link_close(struct panel_link *l)
 {
     if (!l) return;
     panel_set_session(l->panel, NULL);
-    preset_names_free(&l->presets);
+    option_names_free(&l->presets);
     json_decref(l->scene);
     free(l->peaks);
     json_decref(l->session);

@@ -69,6 +69,7 @@ struct panel {
     const struct panel_server *api;
     void *server;
     struct panel_requests *requests;
+    panel_loads *loads_mask;
     pthread_t thread;
     atomic_bool end;
     atomic_int n_clients; /* that have the token */
@@ -235,23 +236,12 @@ static void refill(struct bucket *b, double rate, double burst, double now)
     b->since_s = now;
 }
 
-static bool loads_mask(const json_t *message)
-{
-    static const char *const paths[] = {"/next", "/prev", "/reload", "/ab", "/preset"};
-    const char *path = json_string_value(json_array_get(message, 0));
-    const char *key = json_string_value(json_array_get(message, 1));
-    bool loads = strcmp(path, "/mask") == 0 && json_array_size(message) > 1;
-    if (strcmp(path, "/key") == 0) loads = key && *key && strchr("npra", *key);
-    for (size_t i = 0; i < sizeof paths / sizeof *paths && !loads; i++) loads = strcmp(path, paths[i]) == 0;
-    return loads;
-}
-
 /* Counts a message; NULL: it is none. */
 static void count_message(struct panel *p, struct panel_client *c, const json_t *message)
 {
     c->messages.credit--;
     p->messages.credit--;
-    c->has_loaded = message && loads_mask(message);
+    c->has_loaded = message && p->loads_mask(message);
     if (c->has_loaded) p->loads.credit--;
 }
 
@@ -612,10 +602,11 @@ static void free_panel(struct panel *p)
     free(p);
 }
 
-struct panel *panel_open(const struct panel_settings *settings, char *why, size_t cap)
+struct panel *panel_open(const struct panel_settings *settings, panel_loads *loads_mask, char *why, size_t cap)
 {
     struct panel *p = calloc(1, sizeof *p);
     if (!p) return (void)message_write(why, cap, "--panel: no memory; free some memory"), NULL;
+    p->loads_mask = loads_mask;
     p->last = &p->first;
     p->messages = (struct bucket){BURST, stopwatch_now()};
     p->loads = (struct bucket){LOAD_BURST, p->messages.since_s};

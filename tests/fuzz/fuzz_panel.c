@@ -85,7 +85,9 @@ void target_begin(void)
 static void look_at_message(const char *text, size_t n)
 {
     json_t *json = panel_read_message(text, n);
+    uint64_t request = target.request;
     if (json) panel_link_handle(link_, &(struct panel_message){7, json});
+    must(target.request == request || panel_link_loads_mask(json));
     json_decref(json);
     for (int i = 0; i < COMMAND_GAINS; i++) {
         float now = session_get(target.session, command_gains[i].knob);

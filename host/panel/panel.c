@@ -4,6 +4,7 @@
 #include "host/message.h"
 #include "host/own_library.h"
 #include "host/plot/plot.h"
+#include "host/processor_share.h"
 #include "host/stopwatch.h"
 #include "panel_address.h"
 #include "panel_requests.h"
@@ -18,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -525,19 +525,14 @@ static void *run_thread(void *data)
 {
     struct panel *p = data;
     pthread_setname_np(pthread_self(), "panel");
-    double since_s = stopwatch_now(), busy_s = stopwatch_thread(), end_s = INFINITY, now = since_s;
+    struct processor_share share = processor_share_begin(WINDOW_S, MAX_BUSY_S);
+    double end_s = INFINITY, now = 0;
     while (now < end_s) {
         p->api->serve(p->server);
         now = stopwatch_now();
         show_spectrum(p, now);
         if (atomic_load(&p->end) && end_s == INFINITY) end_s = now + GOODBYE_S;
-        double used_s = stopwatch_thread() - busy_s;
-        if (now > since_s + WINDOW_S || used_s > MAX_BUSY_S) { /* what was used beyond the share lengthens the rest */
-            double rest = since_s + WINDOW_S * fmin(9, fmax(1, used_s / MAX_BUSY_S)) - now;
-            if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
-            since_s = stopwatch_now();
-            busy_s = stopwatch_thread();
-        }
+        processor_share_keep(&share);
         pthread_mutex_lock(&p->lock);
         if (end_s < INFINITY) {
             bool is_sent = true;

@@ -147,6 +147,17 @@ def test_a_list_of_masks_may_be_longer_than_a_clients_queue(run, server):
         panel.send("/ping"), panel.answer("/pong")
 
 
+def test_a_panel_is_told_of_half_a_mebibyte_of_masks_and_plays_them_all(run, server):
+    for name in ["one", "last"]:
+        pathlib.Path(f"{name}.txt").write_text("1\n")
+    masks = ["one.txt", *(f"{i:0200}.txt" for i in range(4000)), "last.txt"]
+    client = run.jack(server, *masks, "--preload", 0, "--panel", 0, ready=READY)
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        hello = panel.answer("/hello")[1]
+        assert hello["masks"] == masks[:len(hello["masks"])] and 490000 < len(json.dumps(hello)) < 540000
+        assert control.ask("/mask", len(masks)) == ["/mask", "last.txt", len(masks)] == panel.answer("/mask")
+
+
 def test_meters_and_spectra_show_the_signals(run, server):
     """A sine of 1 kHz at -6 dB on input 1 alone; the mask halves it."""
     pathlib.Path("half.txt").write_text("0.5\n")

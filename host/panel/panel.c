@@ -1,5 +1,6 @@
 #include "panel.h"
 
+#include "bucket.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/own_library.h"
@@ -35,11 +36,6 @@ static const double CLIENT_RATE = 100, CLIENT_BURST = 100, RATE = 1000, BURST = 
 static const double MAX_BUSY_S = 0.005, WINDOW_S = 0.1;    /* the thread's share of a core */
 static const double SPECTRUM_S = 0.1, SPECTRUM_PAUSE = 25; /* between two: so many times as long as the last one took */
 static const double GOODBYE_S = 0.2;
-
-struct bucket {     /* a limit */
-    double credit;  /* messages that may come */
-    double since_s; /* time of the last change */
-};
 
 struct text_link { /* in a client's queue */
     struct text_link *next;
@@ -230,17 +226,11 @@ int panel_fd(const struct panel *p)
 
 /* ---- limits: under lock ------------------------------------------------------------------------ */
 
-static void refill(struct bucket *b, double rate, double burst, double now)
-{
-    b->credit = fmin(burst, fmax(b->credit, -burst) + rate * (now - b->since_s));
-    b->since_s = now;
-}
-
 /* Counts a message; NULL: it is none. */
 static void count_message(struct panel *p, struct panel_client *c, const json_t *message)
 {
     c->messages.credit--;
-    p->messages.credit--;
+    p->messages.credit = fmax(-BURST, p->messages.credit - 1); /* of clients that send little, too */
     c->has_loaded = message && p->loads_mask(message);
     if (c->has_loaded) p->loads.credit--;
 }
@@ -248,9 +238,9 @@ static void count_message(struct panel *p, struct panel_client *c, const json_t 
 /* May the client's next message be read? A client that sends little does not wait for those that send much. */
 static bool may_read(struct panel *p, struct panel_client *c, double now)
 {
-    refill(&p->messages, RATE, BURST, now);
-    refill(&p->loads, LOAD_RATE, LOAD_BURST, now);
-    refill(&c->messages, CLIENT_RATE, CLIENT_BURST, now);
+    bucket_fill(&p->messages, RATE, BURST, now);
+    bucket_fill(&p->loads, LOAD_RATE, LOAD_BURST, now);
+    bucket_fill(&c->messages, CLIENT_RATE, CLIENT_BURST, now);
     bool is_frugal = c->messages.credit > 0.9 * CLIENT_BURST;
     return p->n_queued < MAX_QUEUED && c->messages.credit >= 0 && (is_frugal || p->messages.credit >= 0) &&
            (!c->has_loaded || p->loads.credit >= 0);
@@ -310,7 +300,7 @@ static struct panel_client *on_join(struct panel *p)
     }
     c->last = &c->first;
     c->joined_s = c->taken_s = stopwatch_now();
-    c->messages = (struct bucket){CLIENT_BURST, c->joined_s};
+    c->messages = (struct bucket){.credit = CLIENT_BURST};
     pthread_mutex_lock(&p->lock);
     drop_stranger(p);
     c->number = ++p->n_numbers;
@@ -451,33 +441,6 @@ static unsigned on_needs(struct panel *p, struct panel_client *c)
     return needs;
 }
 
-/* ---- requests ---------------------------------------------------------------------------------- */
-
-static struct panel_exchange *on_request(struct panel *p, const struct panel_request *request)
-{
-    return panel_requests_begin(p->requests, request);
-}
-
-static void on_body(struct panel *p, struct panel_exchange *exchange, const void *bytes, size_t n)
-{
-    panel_requests_body(p->requests, exchange, bytes, n);
-}
-
-static void on_body_end(struct panel *p, struct panel_exchange *exchange)
-{
-    panel_requests_body_end(p->requests, exchange);
-}
-
-static bool on_answer(struct panel *p, struct panel_exchange *exchange, struct panel_answer *answer)
-{
-    return panel_requests_answer(p->requests, exchange, answer);
-}
-
-static void on_end(struct panel *p, struct panel_exchange *exchange)
-{
-    panel_requests_end(p->requests, exchange);
-}
-
 /* ---- the thread -------------------------------------------------------------------------------- */
 
 static json_t *levels(const double *db)
@@ -521,6 +484,15 @@ static void show_spectrum(struct panel *p, double now)
     json_decref(json);
 }
 
+static bool has_sent_all(struct panel *p)
+{
+    pthread_mutex_lock(&p->lock);
+    const struct panel_client *c = p->clients;
+    while (c && !c->first) c = c->next;
+    pthread_mutex_unlock(&p->lock);
+    return !c;
+}
+
 static void *run_thread(void *data)
 {
     struct panel *p = data;
@@ -533,13 +505,7 @@ static void *run_thread(void *data)
         show_spectrum(p, now);
         if (atomic_load(&p->end) && end_s == INFINITY) end_s = now + GOODBYE_S;
         processor_share_keep(&share);
-        pthread_mutex_lock(&p->lock);
-        if (end_s < INFINITY) {
-            bool is_sent = true;
-            for (struct panel_client *c = p->clients; c; c = c->next) is_sent = is_sent && !c->first;
-            if (is_sent) end_s = 0;
-        }
-        pthread_mutex_unlock(&p->lock);
+        if (end_s < INFINITY && has_sent_all(p)) break;
     }
     return NULL;
 }
@@ -565,8 +531,6 @@ static const struct panel_server *load_server(char *why, size_t cap)
 
 static bool start(struct panel *p, const struct panel_settings *settings, char *why, size_t cap)
 {
-    struct panel_handler handler = {p,          on_refuse, on_is_full, on_join, on_leave,    on_text,   on_next,
-                                    on_release, on_needs,  on_request, on_body, on_body_end, on_answer, on_end};
     int port;
     p->api = load_server(why, cap);
     if (!p->api || !panel_address_read(&p->address, settings->where, why, cap)) return false;
@@ -575,6 +539,21 @@ static bool start(struct panel *p, const struct panel_settings *settings, char *
     p->requests = panel_requests_open(&p->address, settings, add_mask, p, why, cap);
     if (!p->requests) return false;
     port = p->address.port;
+    struct panel_handler handler = {p,
+                                    on_refuse,
+                                    on_is_full,
+                                    on_join,
+                                    on_leave,
+                                    on_text,
+                                    on_next,
+                                    on_release,
+                                    on_needs,
+                                    p->requests,
+                                    panel_requests_begin,
+                                    panel_requests_body,
+                                    panel_requests_body_end,
+                                    panel_requests_answer,
+                                    panel_requests_end};
     p->server = p->api->open(&handler, p->address.numeric, &port, why, cap);
     if (!p->server) return false;
     panel_address_finish(&p->address, port);
@@ -603,8 +582,8 @@ struct panel *panel_open(const struct panel_settings *settings, panel_loads *loa
     if (!p) return (void)message_write(why, cap, "--panel: no memory; free some memory"), NULL;
     p->loads_mask = loads_mask;
     p->last = &p->first;
-    p->messages = (struct bucket){BURST, stopwatch_now()};
-    p->loads = (struct bucket){LOAD_BURST, p->messages.since_s};
+    p->messages = (struct bucket){.credit = BURST};
+    p->loads = (struct bucket){.credit = LOAD_BURST};
     p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->session_lock, NULL);

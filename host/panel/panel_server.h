@@ -23,6 +23,7 @@ struct panel_text {             /* clients share it                             
 };
 
 struct panel_client;            /* a WebSocket                                                       */
+struct panel_requests;
 struct panel_exchange;          /* a request and its answer                                          */
 
 struct panel_request {          /* texts are "" if the request lacks them                            */
@@ -47,7 +48,7 @@ enum panel_needs {              /* bits                                         
     PANEL_DROPS = 4             /* the connection ends                                               */
 };
 
-struct panel_handler {          /* the panel's functions; `panel` is their first argument            */
+struct panel_handler {          /* the panel's functions; `panel` or `requests` is their first argument */
     struct panel *panel;
     /* May a page of this origin send requests to this host? 0: yes; else the status of HTTP. */
     int (*refuse)(struct panel *panel, const char *host, const char *origin);
@@ -59,13 +60,15 @@ struct panel_handler {          /* the panel's functions; `panel` is their first
     void (*release)(struct panel *panel, struct panel_text *text);
     unsigned (*needs)(struct panel *panel, struct panel_client *client); /* enum panel_needs */
 
-    struct panel_exchange *(*request)(struct panel *panel, const struct panel_request *request); /* NULL: no memory */
-    void (*body)(struct panel *panel, struct panel_exchange *exchange, const void *bytes, size_t n);
-    void (*body_end)(struct panel *panel, struct panel_exchange *exchange);
+    struct panel_requests *requests;
+    /* NULL: no memory */
+    struct panel_exchange *(*request)(struct panel_requests *requests, const struct panel_request *request);
+    void (*body)(struct panel_requests *requests, struct panel_exchange *exchange, const void *bytes, size_t n);
+    void (*body_end)(struct panel_requests *requests, struct panel_exchange *exchange);
     /* false: not yet */
-    bool (*answer)(struct panel *panel, struct panel_exchange *exchange, struct panel_answer *answer);
+    bool (*answer)(struct panel_requests *requests, struct panel_exchange *exchange, struct panel_answer *answer);
     /* The answer was sent, or the connection ended. */
-    void (*end)(struct panel *panel, struct panel_exchange *exchange);
+    void (*end)(struct panel_requests *requests, struct panel_exchange *exchange);
 };
 
 struct panel_server {

@@ -31,7 +31,7 @@ static bool make_private(struct panel_folder *f, char *why, size_t cap)
 
 bool panel_folder_open(struct panel_folder *f, const char *path, bool is_private, char *why, size_t cap)
 {
-    *f = (struct panel_folder){.fd = -1, .credit = PANEL_UPLOADS, .credit_s = stopwatch_now()};
+    *f = (struct panel_folder){.fd = -1, .begins = {.credit = PANEL_UPLOADS}};
     if (!path && !make_private(f, why, cap)) return false;
     if (path && !realpath(path, f->path))
         return message_write(why, cap, "--panel-folder %s: %s; make this folder, or give another", path,
@@ -95,10 +95,8 @@ int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const cha
                        size_t cap)
 {
     const char *extension = sound_extension(name);
-    double now = stopwatch_now();
     *u = (struct panel_upload){.fd = -1};
-    f->credit = fmin(PANEL_UPLOADS, f->credit + (now - f->credit_s) / PANEL_UPLOAD_S);
-    f->credit_s = now;
+    bucket_fill(&f->begins, 1.0 / PANEL_UPLOAD_S, PANEL_UPLOADS, stopwatch_now());
     if (!is_name(name) || strlen(name) > 200)
         return message_write(why, cap, "give a name without slash, %%, dot in front or control character"), 400;
     if (!extension)
@@ -113,7 +111,7 @@ int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const cha
                              "%d MiB; give --panel-folder",
                              name, PANEL_UPLOAD_ALL >> 20),
                507;
-    if (f->credit < 1) return message_write(why, cap, "%s: too many uploads; try again in a minute", name), 429;
+    if (f->begins.credit < 1) return message_write(why, cap, "%s: too many uploads; try again in a minute", name), 429;
     if (faccessat(f->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return message_write(why, cap, "%s: exists already; give the file another name", name), 409;
     do { /* a killed session may have left a part, and another one may use the folder */
@@ -126,14 +124,13 @@ int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const cha
     }
     snprintf(u->name, sizeof u->name, "%s", name);
     u->expected = bytes;
-    f->credit--;
+    f->begins.credit--;
     f->bytes += bytes;
     return 0;
 }
 
-int panel_upload_add(struct panel_folder *f, struct panel_upload *u, const void *bytes, size_t n, char *why, size_t cap)
+int panel_upload_add(struct panel_upload *u, const void *bytes, size_t n, char *why, size_t cap)
 {
-    (void)f;
     if (u->fd < 0 || (int64_t)n > u->expected - u->received)
         return message_write(why, cap, "the file has more bytes than were given"), 400;
     for (const char *at = bytes; n > 0;) {

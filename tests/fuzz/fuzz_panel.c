@@ -113,11 +113,11 @@ static void look_at_upload(const char *name, const char *bytes, size_t n)
     struct panel_upload upload;
     char why[MESSAGE_CAP] = "";
     int before = count(".");
-    folder.credit = 1;
+    folder.begins.credit = 1;
     int status = panel_upload_begin(&folder, &upload, name, (int64_t)n, why, sizeof why);
     for (size_t at = 0, part; !status && at < n; at += part) {
         part = n - at < 1000 ? n - at : 1000;
-        status = panel_upload_add(&folder, &upload, bytes + at, part, why, sizeof why);
+        status = panel_upload_add(&upload, bytes + at, part, why, sizeof why);
     }
     bool good =
         !status && panel_upload_is_whole(&upload) && panel_upload_check(&folder, &upload, 2, 48000, why, sizeof why);

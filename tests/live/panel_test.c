@@ -22,7 +22,7 @@ static int begin_uploads(bool is_limited_in_rate, int64_t bytes, int *n)
     int status = 0;
     for (*n = 0; !status && *n < MAX_UPLOADS; *n += !status) {
         snprintf(name, sizeof name, "%d.wav", *n);
-        if (!is_limited_in_rate) folder.credit = 1;
+        if (!is_limited_in_rate) folder.begins.credit = 1;
         status = panel_upload_begin(&folder, &uploads[*n], name, bytes, why, sizeof why);
     }
     return status;
@@ -35,7 +35,7 @@ static void uploads_are_bounded_in_total_and_in_rate(const char *backend)
     check(mkdtemp(path) && panel_folder_open(&folder, path, true, why, sizeof why), "%s", why);
     status = begin_uploads(true, 1, &n);
     check(status == 429 && n == PANEL_UPLOADS, "%d uploads at once, then %d %s", n, status, why);
-    folder.credit_s -= PANEL_UPLOAD_S; /* so much later */
+    folder.begins.since_s -= PANEL_UPLOAD_S; /* so much later */
     status = panel_upload_begin(&folder, &uploads[n], "later.wav", 1, why, sizeof why);
     check(status == 0, "an upload after %d s: %d %s", PANEL_UPLOAD_S, status, why);
     for (int i = 0; i <= n; i++) panel_upload_end(&folder, &uploads[i]);

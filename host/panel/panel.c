@@ -22,14 +22,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum {
-    MAX_QUEUED = 256 /* messages for the control thread */,
-    LOG_LINES = 200,
-    MAX_STRANGERS = 20 /* without token */
-};
+enum { MAX_QUEUED = 256 /* messages for the control thread */, LOG_LINES = 200 };
+enum { MAX_STRANGERS = 20 /* clients without token */ };
 enum { MAX_BYTES = 1 << 18, SHOW_BYTES = 1 << 15 }; /* of a client's queue: it is dropped; it is behind */
 static const double SILENT_S = 5; /* a client is dropped that takes nothing for so long, or sends no token */
-static const double BEHIND_S = 1; /* and one whose queue is full for so long: a list of masks may be longer */
+static const double BEHIND_S = 1; /* and one whose queue is full for so long: /hello alone may be longer */
 /* Messages a second, and the number that may come at once: of a client; of all; of those that load a mask. Further
  * messages are read later. */
 static const double CLIENT_RATE = 100, CLIENT_BURST = 100, RATE = 1000, BURST = 400, LOAD_RATE = 10, LOAD_BURST = 20;
@@ -46,7 +43,7 @@ struct panel_client {
     struct panel_client *next;
     uint64_t number;
     bool has_token;
-    double joined_s;
+    double joined_s;                  /* -INFINITY: it is refused, and dropped when it has the answer */
     struct queued *leave;             /* its last message, in advance: it must not lack memory */
     struct text_link *first, **last;  /* texts to send; under lock, as all below */
     size_t bytes;                     /* of these texts */
@@ -87,7 +84,7 @@ struct panel {
     double next_spectrum_s;
 };
 
-/* ---- texts: under lock ------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------------- */
 
 static struct panel_text *make_text(const json_t *json)
 {
@@ -102,7 +99,7 @@ static struct panel_text *make_text(const json_t *json)
     return made;
 }
 
-/* Under lock; NULL is allowed. */
+/* Under lock, as queue_text; NULL is allowed. */
 static void release(struct panel_text *text)
 {
     if (text && --text->n_uses == 0) free(text);
@@ -226,13 +223,19 @@ int panel_fd(const struct panel *p)
 
 /* ---- limits: under lock ------------------------------------------------------------------------ */
 
+/* The debt is bounded: each client that comes may send one message. */
+static void use(struct bucket *b, double burst)
+{
+    b->credit = fmax(-burst, b->credit - 1);
+}
+
 /* Counts a message; NULL: it is none. */
 static void count_message(struct panel *p, struct panel_client *c, const json_t *message)
 {
-    c->messages.credit--;
-    p->messages.credit = fmax(-BURST, p->messages.credit - 1); /* of clients that send little, too */
-    c->has_loaded = message && p->loads_mask(message);
-    if (c->has_loaded) p->loads.credit--;
+    use(&c->messages, CLIENT_BURST);
+    use(&p->messages, BURST);
+    c->has_loaded = c->has_token && message && p->loads_mask(message);
+    if (c->has_loaded) use(&p->loads, LOAD_BURST);
 }
 
 /* May the client's next message be read? A client that sends little does not wait for those that send much. */
@@ -325,11 +328,9 @@ static void free_texts(struct text_link *link)
 static void on_leave(struct panel *p, struct panel_client *c)
 {
     pthread_mutex_lock(&p->lock);
-    for (struct panel_client **at = &p->clients; *at; at = &(*at)->next)
-        if (*at == c) {
-            *at = c->next;
-            break;
-        }
+    struct panel_client **at = &p->clients;
+    while (*at != c) at = &(*at)->next;
+    *at = c->next;
     if (c->has_token) atomic_fetch_sub(&p->n_clients, 1);
     if (c->leave) enqueue(p, c->leave);
     free_texts(c->first);

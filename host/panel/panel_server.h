@@ -16,8 +16,8 @@ enum {
     PANEL_MAX_BODY = 1 << 26    /* bytes; a longer one is not read                                   */
 };
 
-struct panel_text {             /* clients share it                                                    */
-    int n_uses;                 /* the panel's                                                         */
+struct panel_text {             /* clients share it                                                  */
+    int n_uses;                 /* the panel's                                                       */
     size_t n;
     unsigned char bytes[];      /* [PANEL_PADDING + n]: the text is at bytes + PANEL_PADDING         */
 };

@@ -336,6 +336,23 @@ def test_other_machines_need_the_token(run, server):
     client.end()
 
 
+def test_strangers_do_not_use_up_the_masks_that_may_be_loaded(run, server):
+    for name in ["one", "two"]:
+        pathlib.Path(f"{name}.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "two.txt", "--panel", "0.0.0.0:0", ready=READY)
+    port, token = port_of(client), re.search(r"/#([0-9a-f]{32})$", client.said(), re.M)[1]
+    for _ in range(60):
+        with WebSocket(port) as stranger:
+            stranger.send("/next"), stranger.answer("/error")
+    with WebSocket(port) as panel:
+        panel.send("/token", token), panel.answer("/mask")
+        began = time.monotonic()
+        for _ in range(2):
+            panel.send("/next")
+        panel.send("/ping"), panel.answer("/pong")
+    assert time.monotonic() - began < 1
+
+
 def test_an_upload_becomes_a_mask(client, server):
     write("hall.wav", np.full((100, 1), 0.25, np.float32))
     sound = pathlib.Path("hall.wav").read_bytes()

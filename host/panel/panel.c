@@ -25,8 +25,9 @@
 enum { MAX_QUEUED = 256 /* messages for the control thread */, LOG_LINES = 200 };
 enum { MAX_STRANGERS = 20 /* clients without token */ };
 enum { MAX_BYTES = 1 << 18, SHOW_BYTES = 1 << 15 }; /* of a client's queue: it is dropped; it is behind */
+enum { MAX_COUNTED = 1 << 15 };   /* of a text in that queue: /hello may be longer, and must leave room for others */
 static const double SILENT_S = 5; /* a client is dropped that takes nothing for so long, or sends no token */
-static const double BEHIND_S = 1; /* and one whose queue is full for so long: /hello alone may be longer */
+static const double BEHIND_S = 1; /* and one whose queue is full for so long */
 /* Messages a second, and the number that may come at once: of a client; of all; of those that load a mask. Further
  * messages are read later. */
 static const double CLIENT_RATE = 100, CLIENT_BURST = 100, RATE = 1000, BURST = 400, LOAD_RATE = 10, LOAD_BURST = 20;
@@ -46,7 +47,7 @@ struct panel_client {
     double joined_s;                  /* -INFINITY: it is refused, and dropped when it has the answer */
     struct queued *leave;             /* its last message, in advance: it must not lack memory */
     struct text_link *first, **last;  /* texts to send; under lock, as all below */
-    size_t bytes;                     /* of these texts */
+    size_t bytes;                     /* of these texts, as far as they are counted */
     double taken_s;                   /* when it took a text, or had none */
     struct bucket messages;
     bool has_loaded; /* its last message loads a mask */
@@ -105,6 +106,11 @@ static void release(struct panel_text *text)
     if (text && --text->n_uses == 0) free(text);
 }
 
+static size_t counted_bytes(const struct panel_text *text)
+{
+    return text->n < MAX_COUNTED ? text->n : MAX_COUNTED;
+}
+
 /* A client whose queue is full is dropped by `needs`. */
 static void queue_text(struct panel_client *c, struct panel_text *text)
 {
@@ -115,15 +121,21 @@ static void queue_text(struct panel_client *c, struct panel_text *text)
     if (!c->first) c->taken_s = stopwatch_now();
     *c->last = link;
     c->last = &link->next;
-    c->bytes += text->n;
+    c->bytes += counted_bytes(text);
+}
+
+/* client 0: to all. Under lock */
+static void send_text(struct panel *p, uint64_t client, struct panel_text *text, size_t max_bytes)
+{
+    for (struct panel_client *c = p->clients; c; c = c->next)
+        if (c->has_token && c->bytes <= max_bytes && (client == 0 || c->number == client)) queue_text(c, text);
 }
 
 static void send_json(struct panel *p, uint64_t client, const json_t *json, size_t max_bytes)
 {
     struct panel_text *text = make_text(json);
     pthread_mutex_lock(&p->lock);
-    for (struct panel_client *c = p->clients; c && text; c = c->next)
-        if (c->has_token && c->bytes <= max_bytes && (client == 0 || c->number == client)) queue_text(c, text);
+    send_text(p, client, text, max_bytes);
     release(text);
     pthread_mutex_unlock(&p->lock);
     p->api->wake(p->server);
@@ -146,9 +158,7 @@ void panel_set_hello(struct panel *p, json_t *hello)
     struct panel_text *old = p->hello;
     bool is_new = text && (!old || old->n != text->n ||
                            memcmp(old->bytes + PANEL_PADDING, text->bytes + PANEL_PADDING, text->n) != 0);
-    for (struct panel_client *c = p->clients; c && is_new; c = c->next)
-        if (c->has_token) queue_text(c, text);
-    if (is_new) p->hello = text;
+    if (is_new) send_text(p, 0, p->hello = text, MAX_BYTES);
     release(is_new ? old : text);
     pthread_mutex_unlock(&p->lock);
     if (is_new) p->api->wake(p->server);
@@ -166,8 +176,7 @@ static void add_line(void *data, bool is_error, const char *line)
     struct panel_text **to = &p->log[p->n_lines++ % LOG_LINES];
     release(*to);
     *to = text;
-    for (struct panel_client *c = p->clients; c; c = c->next)
-        if (c->has_token) queue_text(c, text);
+    send_text(p, 0, text, MAX_BYTES);
     pthread_mutex_unlock(&p->lock);
     p->api->wake(p->server);
 }
@@ -411,7 +420,7 @@ static struct panel_text *on_next(struct panel *p, struct panel_client *c)
     struct panel_text *text = link ? link->text : NULL;
     if (link) {
         if (!(c->first = link->next)) c->last = &c->first;
-        c->bytes -= text->n;
+        c->bytes -= counted_bytes(text);
         c->taken_s = stopwatch_now();
     }
     pthread_mutex_unlock(&p->lock);

@@ -155,6 +155,7 @@ def test_a_panel_is_told_of_half_a_mebibyte_of_masks_and_plays_them_all(run, ser
     with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
         hello = panel.answer("/hello")[1]
         assert hello["masks"] == masks[:len(hello["masks"])] and 490000 < len(json.dumps(hello)) < 540000
+        assert panel.answer("/mask") == ["/mask", "one.txt", 1]
         assert control.ask("/mask", len(masks)) == ["/mask", "last.txt", len(masks)] == panel.answer("/mask")
 
 

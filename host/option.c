@@ -294,6 +294,13 @@ static error_t parse_key(int key, char *text, struct argp_state *state)
     }
 }
 
+void option_names_free(struct option_names *names)
+{
+    for (int i = 0; i < names->n; i++) free(names->list[i]);
+    free(names->list);
+    *names = (struct option_names){0};
+}
+
 static int read_names(const struct command_line *line, char **list, int n, void *settings)
 {
     if (!line->names)

@@ -35,9 +35,12 @@ struct option_row {
 };
 
 struct option_names {
-    char **list;                  /* [n], of argv; masks that ship have their paths   */
+    char **list;                  /* [n], as a rule of argv; masks that ship have their paths */
     int n;
 };
+
+/* Frees a list whose texts are its own, not those of argv. */
+void option_names_free(struct option_names *names);
 
 struct command_line {
     const char *command;          /* "bench engine"                                   */

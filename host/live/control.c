@@ -98,7 +98,8 @@ bool control_retry(bool (*attempt)(void *data, char *why, size_t cap), void *dat
 bool control_open(const struct live_settings *settings, struct control_host *host, char *why, size_t cap)
 {
     if (settings->osc && !(host->osc = osc_open(settings->osc, why, cap))) return false;
-    if (settings->panel.where && !(host->panel = panel_open(&settings->panel, why, cap))) return false;
+    if (settings->panel.where && !(host->panel = panel_open(&settings->panel, panel_link_loads_mask, why, cap)))
+        return false;
     return !settings->stats || report_open(&host->stats, settings->stats, why, cap);
 }
 

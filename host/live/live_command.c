@@ -2,7 +2,6 @@
 
 #include "host/mask_argument.h"
 #include "host/message.h"
-#include "preset.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +38,7 @@ void command_target_open(struct command_target *t, struct session *session, cons
 
 void command_target_close(struct command_target *t)
 {
-    preset_names_free(&t->own);
+    option_names_free(&t->own);
 }
 
 /* Compares texts, not indices: the list may have a mask twice. */
@@ -112,7 +111,7 @@ static bool set_list(struct command_target *t, const struct option_names *masks,
     for (; list.n < n; list.n++)
         if (!(list.list[list.n] = strdup(list.n < masks->n ? masks->list[list.n] : more))) break;
     if (list.n != n) {
-        preset_names_free(&list);
+        option_names_free(&list);
         return false;
     }
     t->own = list;
@@ -120,7 +119,7 @@ static bool set_list(struct command_target *t, const struct option_names *masks,
     t->list_version++;
     if (t->mask >= list.n) t->mask = 0;
     keep(t); /* forgets the texts of the old list */
-    preset_names_free(&old);
+    option_names_free(&old);
     return true;
 }
 
@@ -232,6 +231,14 @@ static bool recentre(struct command_target *t, char *text, size_t cap)
     live_scene_change(scene, &(struct scene_change){.act = SCENE_RECENTRE}, NULL, 0);
     message_write(text, cap, "the head's orientation is now the front");
     return true;
+}
+
+bool command_loads_mask(enum command_act act)
+{
+    const unsigned loading = 1u << COMMAND_MASK | 1u << COMMAND_MASK_NUMBER | 1u << COMMAND_MASK_STEP |
+                             1u << COMMAND_PRESET | 1u << COMMAND_RELOAD | 1u << COMMAND_COMPARE |
+                             1u << COMMAND_COMPARE_SWITCH;
+    return loading >> act & 1;
 }
 
 bool command_apply(struct command_target *t, const struct command *command, char *text, size_t cap)

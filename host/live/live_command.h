@@ -72,6 +72,9 @@ void command_target_close(struct command_target *target);
 /* Returns the number of a mask in the list, from 1; 0: the list does not have the mask. */
 int command_mask_number(const struct command_target *target, const char *path);
 
+/* Does a command of this kind ask the loader for a mask? Any thread */
+bool command_loads_mask(enum command_act act);
+
 /* Applies a command. A mask is requested here, and loaded later by the session's loader. false: nothing changed, and
  * `text` has the reason. true: `text` has the new value, as "gain 1 dB", or is "". */
 bool command_apply(struct command_target *target, const struct command *command, char *text, size_t cap);

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_HANDLED = 64 }; /* messages in a turn: the keys must not wait for long */
+enum { MAX_HANDLED = 64 };     /* messages in a turn: the keys must not wait for long */
+enum { MAX_LISTED = 1 << 19 }; /* bytes of the masks in /hello, each with 16 for its number and signs */
 static const double METERS_S = 0.1, SCENE_S = 0.05, HELLO_S = 0.25, PRESETS_S = 1;
 static const double SILENT_DB = -150;
 
@@ -88,6 +89,13 @@ void panel_link_handle(struct panel_link *l, const struct panel_message *message
     remote_handle(l->remote, &read);
 }
 
+bool panel_link_loads_mask(const json_t *message)
+{
+    struct osc_message read;
+    read_message(message, &read);
+    return remote_loads_mask(&read);
+}
+
 /* ---- what the panel shows ---------------------------------------------------------------------- */
 
 static json_t *decibels(const float *peaks, int n)
@@ -148,7 +156,7 @@ static void find_presets(struct panel_link *l)
 {
     const struct live_settings *settings = l->target->settings;
     l->n_looks++;
-    preset_names_free(&l->presets);
+    option_names_free(&l->presets);
     l->presets = settings ? preset_names(settings->line->command) : (struct option_names){0};
 }
 
@@ -159,12 +167,20 @@ static json_t *list_of(char *const *texts, int n)
     return list;
 }
 
-/* The numbers of the masks that can be compared: all, if any. */
-static json_t *comparable(const struct command_target *t)
+/* Number of the first masks that /hello has room for. */
+static int count_listed(const struct option_names *masks)
+{
+    size_t bytes = 0;
+    int n = 0;
+    while (n < masks->n && (bytes += strlen(masks->list[n]) + 16) <= MAX_LISTED) n++;
+    return n;
+}
+
+/* The numbers of the masks that can be compared: all n, if any. */
+static json_t *comparable(const struct command_target *t, int n)
 {
     json_t *list = json_array();
-    for (int i = 1; i <= t->masks->n && session_can_compare(t->session); i++)
-        json_array_append_new(list, json_integer(i));
+    for (int i = 1; i <= n && session_can_compare(t->session); i++) json_array_append_new(list, json_integer(i));
     return list;
 }
 
@@ -183,12 +199,13 @@ static void show_session(struct panel_link *l)
     json_decref(is_new ? l->session : key);
     if (!is_new) return;
     l->session = key;
+    int n = count_listed(masks);
     json_t *hello =
         json_pack("{ss ss si si si si ss ss si so so so so so sb}", "version", HC_VERSION, "name", "haloconv", "rate",
                   status.info.rate, "block", status.info.block, "n_in", l->n_in, "n_out", l->n_out, "backend",
                   status.info.backend ? status.info.backend : "", "device", status.info.device, "sources",
-                  scene ? live_scene_n_sources(scene) : 0, "masks", list_of(masks->list, masks->n), "presets",
-                  list_of(l->presets.list, l->presets.n), "ready", comparable(l->target), "plots", panel_plots(),
+                  scene ? live_scene_n_sources(scene) : 0, "masks", list_of(masks->list, n), "presets",
+                  list_of(l->presets.list, l->presets.n), "ready", comparable(l->target, n), "plots", panel_plots(),
                   "bands", panel_bands(), "can_upload", scene == NULL);
     json_t *json = json_pack("[so]", "/hello", hello);
     if (json) panel_set_hello(l->panel, json);
@@ -251,7 +268,7 @@ void panel_link_close(struct panel_link *l)
 {
     if (!l) return;
     panel_set_session(l->panel, NULL);
-    preset_names_free(&l->presets);
+    option_names_free(&l->presets);
     json_decref(l->scene);
     free(l->peaks);
     json_decref(l->session);

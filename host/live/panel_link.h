@@ -22,4 +22,6 @@ void panel_link_tend(struct panel_link *link, double now);
 /* Applies a message of a client; panel_link_tend calls this. */
 void panel_link_handle(struct panel_link *link, const struct panel_message *message);
 
+panel_loads panel_link_loads_mask;
+
 #endif

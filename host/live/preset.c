@@ -253,13 +253,6 @@ struct option_names preset_names(const char *command)
     return names;
 }
 
-void preset_names_free(struct option_names *names)
-{
-    for (int i = 0; i < names->n; i++) free(names->list[i]);
-    free(names->list);
-    *names = (struct option_names){0};
-}
-
 struct option_names preset_masks(const struct preset *p)
 {
     return (struct option_names){p->masks, p->n_masks};

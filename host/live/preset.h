@@ -36,9 +36,8 @@ bool preset_apply(struct preset *preset, const struct command_line *line, void *
 /* Returns the key of line i, from 0, in the order of the file; NULL: the file has no such line. */
 const char *preset_key(const struct preset *preset, int i);
 
-/* Returns the names of the presets of a command, each once, sorted: an array of n texts, for preset_names_free. */
+/* Returns the names of the presets of a command, each once, sorted: an array of n texts, for option_names_free. */
 struct option_names preset_names(const char *command);
-void preset_names_free(struct option_names *names);
 
 /* Returns the number of characters of a file's name before .conf; 0: the name is not that of a preset. */
 int preset_stem(const char *file);

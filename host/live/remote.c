@@ -321,17 +321,22 @@ static bool answer_stats(struct remote *r, const struct osc_message *message, ch
     return true;
 }
 
-/* A message without a value asks for it. */
+/* A message without a value asks for it. N_ITEMS: it asks for none. */
+static int asked_item(const struct osc_message *message)
+{
+    int i = 0;
+    while (i < N_ITEMS && (message->n_args > 0 || strcmp(message->path, items[i].path) != 0)) i++;
+    return i;
+}
+
 static bool answer_item(struct remote *r, const struct osc_message *message)
 {
     struct state state;
-    for (int i = 0; i < N_ITEMS; i++) {
-        if (message->n_args > 0 || strcmp(message->path, items[i].path) != 0) continue;
-        read_state(r, &state);
-        send_item(r, message->from, &state, i);
-        return true;
-    }
-    return false;
+    int i = asked_item(message);
+    if (i == N_ITEMS) return false;
+    read_state(r, &state);
+    send_item(r, message->from, &state, i);
+    return true;
 }
 
 /* An argument that is missing or has a wrong type becomes one that command_apply refuses. */
@@ -420,6 +425,13 @@ static bool read_command(const struct osc_message *message, struct command *comm
         return message_write(why, cap, "this message does not exist with these arguments; see OSC in haloconv(1)");
     read_mask(message, command);
     return true;
+}
+
+bool remote_loads_mask(const struct osc_message *message)
+{
+    struct command command;
+    return !is_answer(message) && asked_item(message) == N_ITEMS && read_command(message, &command, NULL, 0) &&
+           command_loads_mask(command.act);
 }
 
 static bool change_scene(struct remote *r, const struct osc_message *message, char *why, size_t cap)

@@ -33,6 +33,9 @@ void remote_tend(struct remote *remote, double now);
 /* Applies one message; remote_tend calls this. data: the remote. */
 void remote_handle(void *data, const struct osc_message *message);
 
+/* Does this message ask for a mask to be loaded? Any thread */
+bool remote_loads_mask(const struct osc_message *message);
+
 /* Sets the levels that subscribers get: the median load in percent of a block's time and the peaks since the last call,
  * and the number of late and lost blocks since the start. */
 void remote_set_levels(struct remote *remote, double load_percent, float peak_in, float peak_out, uint64_t late);

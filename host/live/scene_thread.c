@@ -1,14 +1,13 @@
 #include "scene_thread.h"
 
 #include "host/message.h"
-#include "host/stopwatch.h"
+#include "host/processor_share.h"
 #include "scene_messages.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* Limits: this thread may have real-time priority, and a flood of messages gets a third of a processor. */
 static const double MAX_BUSY_S = 0.003, WINDOW_S = 0.01;
@@ -18,18 +17,8 @@ struct scene_thread {
     struct live_scene *scene;
     pthread_t thread;
     atomic_bool end;
-    double since_s, busy_s; /* at the start of the window: the time, and the processor time of this thread */
+    struct processor_share share;
 };
-
-/* If the processor time of the window is used up, sleeps until the window ends. */
-static void limit_share(struct scene_thread *t)
-{
-    if (stopwatch_thread() - t->busy_s < MAX_BUSY_S) return;
-    double rest = t->since_s + WINDOW_S - stopwatch_now();
-    if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
-    t->since_s = stopwatch_now();
-    t->busy_s = stopwatch_thread();
-}
 
 static bool handle(void *data, const struct osc_message *message)
 {
@@ -37,18 +26,17 @@ static bool handle(void *data, const struct osc_message *message)
     struct scene_change change;
     bool good = scene_message_is(message->path) && scene_message_read(message, &change, NULL, 0) &&
                 live_scene_change(t->scene, &change, NULL, 0);
-    limit_share(t); /* one packet may hold thousands of messages */
+    processor_share_keep(&t->share); /* one packet may hold thousands of messages */
     return good;
 }
 
 static void *run_thread(void *data)
 {
     struct scene_thread *t = data;
-    t->since_s = stopwatch_now();
-    t->busy_s = stopwatch_thread();
+    t->share = processor_share_begin(WINDOW_S, MAX_BUSY_S);
     while (!atomic_load(&t->end)) {
         osc_handle_first(t->osc, handle, t);
-        limit_share(t);
+        processor_share_keep(&t->share);
     }
     return NULL;
 }

@@ -1,9 +1,11 @@
 #include "panel.h"
 
+#include "bucket.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/own_library.h"
 #include "host/plot/plot.h"
+#include "host/processor_share.h"
 #include "host/stopwatch.h"
 #include "panel_address.h"
 #include "panel_requests.h"
@@ -18,17 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
-enum {
-    MAX_QUEUED = 256 /* messages for the control thread */,
-    LOG_LINES = 200,
-    MAX_STRANGERS = 20 /* without token */
-};
+enum { MAX_QUEUED = 256 /* messages for the control thread */, LOG_LINES = 200 };
+enum { MAX_STRANGERS = 20 /* clients without token */ };
 enum { MAX_BYTES = 1 << 18, SHOW_BYTES = 1 << 15 }; /* of a client's queue: it is dropped; it is behind */
+enum { MAX_COUNTED = 1 << 15 };   /* of a text in that queue: /hello may be longer, and must leave room for others */
 static const double SILENT_S = 5; /* a client is dropped that takes nothing for so long, or sends no token */
-static const double BEHIND_S = 1; /* and one whose queue is full for so long: a list of masks may be longer */
+static const double BEHIND_S = 1; /* and one whose queue is full for so long */
 /* Messages a second, and the number that may come at once: of a client; of all; of those that load a mask. Further
  * messages are read later. */
 static const double CLIENT_RATE = 100, CLIENT_BURST = 100, RATE = 1000, BURST = 400, LOAD_RATE = 10, LOAD_BURST = 20;
@@ -36,19 +35,19 @@ static const double MAX_BUSY_S = 0.005, WINDOW_S = 0.1;    /* the thread's share
 static const double SPECTRUM_S = 0.1, SPECTRUM_PAUSE = 25; /* between two: so many times as long as the last one took */
 static const double GOODBYE_S = 0.2;
 
-struct bucket {     /* a limit */
-    double credit;  /* messages that may come */
-    double since_s; /* time of the last change */
+struct text_link { /* in a client's queue */
+    struct text_link *next;
+    struct panel_text *text;
 };
 
 struct panel_client {
     struct panel_client *next;
     uint64_t number;
     bool has_token;
-    double joined_s;
+    double joined_s;                  /* -INFINITY: it is refused, and dropped when it has the answer */
     struct queued *leave;             /* its last message, in advance: it must not lack memory */
-    struct panel_text *first, **last; /* texts to send; under lock, as all below */
-    size_t bytes;                     /* of these texts */
+    struct text_link *first, **last;  /* texts to send; under lock, as all below */
+    size_t bytes;                     /* of these texts, as far as they are counted */
     double taken_s;                   /* when it took a text, or had none */
     struct bucket messages;
     bool has_loaded; /* its last message loads a mask */
@@ -64,6 +63,7 @@ struct panel {
     const struct panel_server *api;
     void *server;
     struct panel_requests *requests;
+    panel_loads *loads_mask;
     pthread_t thread;
     atomic_bool end;
     atomic_int n_clients; /* that have the token */
@@ -85,7 +85,7 @@ struct panel {
     double next_spectrum_s;
 };
 
-/* ---- texts: under lock ------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------------- */
 
 static struct panel_text *make_text(const json_t *json)
 {
@@ -93,35 +93,51 @@ static struct panel_text *make_text(const json_t *json)
     size_t n = text ? strlen(text) : 0;
     struct panel_text *made = text ? malloc(sizeof *made + PANEL_PADDING + n + 1) : NULL;
     if (made) {
-        *made = (struct panel_text){.n = n};
+        *made = (struct panel_text){.n_uses = 1, .n = n};
         memcpy(made->bytes + PANEL_PADDING, text, n + 1);
     }
     free(text);
     return made;
 }
 
-/* Queues a copy. A client whose queue is full is dropped by `needs`. */
-static void queue_text(struct panel_client *c, const struct panel_text *text)
+/* Under lock, as queue_text; NULL is allowed. */
+static void release(struct panel_text *text)
 {
-    size_t bytes = text ? sizeof *text + PANEL_PADDING + text->n : 0;
-    struct panel_text *copy = text && c->bytes <= MAX_BYTES ? malloc(bytes) : NULL;
-    if (!copy) return;
-    memcpy(copy, text, bytes);
-    copy->next = NULL;
+    if (text && --text->n_uses == 0) free(text);
+}
+
+static size_t counted_bytes(const struct panel_text *text)
+{
+    return text->n < MAX_COUNTED ? text->n : MAX_COUNTED;
+}
+
+/* A client whose queue is full is dropped by `needs`. */
+static void queue_text(struct panel_client *c, struct panel_text *text)
+{
+    struct text_link *link = text && c->bytes <= MAX_BYTES ? malloc(sizeof *link) : NULL;
+    if (!link) return;
+    *link = (struct text_link){.text = text};
+    text->n_uses++;
     if (!c->first) c->taken_s = stopwatch_now();
-    *c->last = copy;
-    c->last = &copy->next;
-    c->bytes += text->n;
+    *c->last = link;
+    c->last = &link->next;
+    c->bytes += counted_bytes(text);
+}
+
+/* client 0: to all. Under lock */
+static void send_text(struct panel *p, uint64_t client, struct panel_text *text, size_t max_bytes)
+{
+    for (struct panel_client *c = p->clients; c; c = c->next)
+        if (c->has_token && c->bytes <= max_bytes && (client == 0 || c->number == client)) queue_text(c, text);
 }
 
 static void send_json(struct panel *p, uint64_t client, const json_t *json, size_t max_bytes)
 {
     struct panel_text *text = make_text(json);
     pthread_mutex_lock(&p->lock);
-    for (struct panel_client *c = p->clients; c && text; c = c->next)
-        if (c->has_token && c->bytes <= max_bytes && (client == 0 || c->number == client)) queue_text(c, text);
+    send_text(p, client, text, max_bytes);
+    release(text);
     pthread_mutex_unlock(&p->lock);
-    free(text);
     p->api->wake(p->server);
 }
 
@@ -142,11 +158,9 @@ void panel_set_hello(struct panel *p, json_t *hello)
     struct panel_text *old = p->hello;
     bool is_new = text && (!old || old->n != text->n ||
                            memcmp(old->bytes + PANEL_PADDING, text->bytes + PANEL_PADDING, text->n) != 0);
-    for (struct panel_client *c = p->clients; c && is_new; c = c->next)
-        if (c->has_token) queue_text(c, text);
-    if (is_new) p->hello = text;
+    if (is_new) send_text(p, 0, p->hello = text, MAX_BYTES);
+    release(is_new ? old : text);
     pthread_mutex_unlock(&p->lock);
-    free(is_new ? old : text);
     if (is_new) p->api->wake(p->server);
 }
 
@@ -160,10 +174,9 @@ static void add_line(void *data, bool is_error, const char *line)
     if (!text) return;
     pthread_mutex_lock(&p->lock);
     struct panel_text **to = &p->log[p->n_lines++ % LOG_LINES];
-    free(*to);
+    release(*to);
     *to = text;
-    for (struct panel_client *c = p->clients; c; c = c->next)
-        if (c->has_token) queue_text(c, text);
+    send_text(p, 0, text, MAX_BYTES);
     pthread_mutex_unlock(&p->lock);
     p->api->wake(p->server);
 }
@@ -219,38 +232,27 @@ int panel_fd(const struct panel *p)
 
 /* ---- limits: under lock ------------------------------------------------------------------------ */
 
-static void refill(struct bucket *b, double rate, double burst, double now)
+/* The debt is bounded: each client that comes may send one message. */
+static void use(struct bucket *b, double burst)
 {
-    b->credit = fmin(burst, fmax(b->credit, -burst) + rate * (now - b->since_s));
-    b->since_s = now;
-}
-
-static bool loads_mask(const json_t *message)
-{
-    static const char *const paths[] = {"/next", "/prev", "/reload", "/ab", "/preset"};
-    const char *path = json_string_value(json_array_get(message, 0));
-    const char *key = json_string_value(json_array_get(message, 1));
-    bool loads = strcmp(path, "/mask") == 0 && json_array_size(message) > 1;
-    if (strcmp(path, "/key") == 0) loads = key && *key && strchr("npra", *key);
-    for (size_t i = 0; i < sizeof paths / sizeof *paths && !loads; i++) loads = strcmp(path, paths[i]) == 0;
-    return loads;
+    b->credit = fmax(-burst, b->credit - 1);
 }
 
 /* Counts a message; NULL: it is none. */
 static void count_message(struct panel *p, struct panel_client *c, const json_t *message)
 {
-    c->messages.credit--;
-    p->messages.credit--;
-    c->has_loaded = message && loads_mask(message);
-    if (c->has_loaded) p->loads.credit--;
+    use(&c->messages, CLIENT_BURST);
+    use(&p->messages, BURST);
+    c->has_loaded = c->has_token && message && p->loads_mask(message);
+    if (c->has_loaded) use(&p->loads, LOAD_BURST);
 }
 
 /* May the client's next message be read? A client that sends little does not wait for those that send much. */
 static bool may_read(struct panel *p, struct panel_client *c, double now)
 {
-    refill(&p->messages, RATE, BURST, now);
-    refill(&p->loads, LOAD_RATE, LOAD_BURST, now);
-    refill(&c->messages, CLIENT_RATE, CLIENT_BURST, now);
+    bucket_fill(&p->messages, RATE, BURST, now);
+    bucket_fill(&p->loads, LOAD_RATE, LOAD_BURST, now);
+    bucket_fill(&c->messages, CLIENT_RATE, CLIENT_BURST, now);
     bool is_frugal = c->messages.credit > 0.9 * CLIENT_BURST;
     return p->n_queued < MAX_QUEUED && c->messages.credit >= 0 && (is_frugal || p->messages.credit >= 0) &&
            (!c->has_loaded || p->loads.credit >= 0);
@@ -283,8 +285,8 @@ static void reply(struct panel *p, struct panel_client *c, json_t *json)
     json_decref(json);
     pthread_mutex_lock(&p->lock);
     queue_text(c, text);
+    release(text);
     pthread_mutex_unlock(&p->lock);
-    free(text);
 }
 
 static void refuse(struct panel *p, struct panel_client *c, const char *path, const char *why)
@@ -339,7 +341,7 @@ static struct panel_client *on_join(struct panel *p)
     }
     c->last = &c->first;
     c->joined_s = c->taken_s = stopwatch_now();
-    c->messages = (struct bucket){CLIENT_BURST, c->joined_s};
+    c->messages = (struct bucket){.credit = CLIENT_BURST};
     pthread_mutex_lock(&p->lock);
     drop_stranger(p);
     c->number = ++p->n_numbers;
@@ -351,26 +353,26 @@ static struct panel_client *on_join(struct panel *p)
     return c;
 }
 
-static void free_texts(struct panel_text *text)
+/* Under lock */
+static void free_texts(struct text_link *link)
 {
-    for (struct panel_text *next; text; text = next) {
-        next = text->next;
-        free(text);
+    for (struct text_link *next; link; link = next) {
+        next = link->next;
+        release(link->text);
+        free(link);
     }
 }
 
 static void on_leave(struct panel *p, struct panel_client *c)
 {
     pthread_mutex_lock(&p->lock);
-    for (struct panel_client **at = &p->clients; *at; at = &(*at)->next)
-        if (*at == c) {
-            *at = c->next;
-            break;
-        }
+    struct panel_client **at = &p->clients;
+    while (*at != c) at = &(*at)->next;
+    *at = c->next;
     if (c->has_token) atomic_fetch_sub(&p->n_clients, 1);
     if (c->leave) enqueue(p, c->leave);
-    pthread_mutex_unlock(&p->lock);
     free_texts(c->first);
+    pthread_mutex_unlock(&p->lock);
     free(c);
 }
 
@@ -421,14 +423,23 @@ static void on_text(struct panel *p, struct panel_client *c, const char *bytes, 
 static struct panel_text *on_next(struct panel *p, struct panel_client *c)
 {
     pthread_mutex_lock(&p->lock);
-    struct panel_text *text = c->first;
-    if (text) {
-        if (!(c->first = text->next)) c->last = &c->first;
-        c->bytes -= text->n;
+    struct text_link *link = c->first;
+    struct panel_text *text = link ? link->text : NULL;
+    if (link) {
+        if (!(c->first = link->next)) c->last = &c->first;
+        c->bytes -= counted_bytes(text);
         c->taken_s = stopwatch_now();
     }
     pthread_mutex_unlock(&p->lock);
+    free(link);
     return text;
+}
+
+static void on_release(struct panel *p, struct panel_text *text)
+{
+    pthread_mutex_lock(&p->lock);
+    release(text);
+    pthread_mutex_unlock(&p->lock);
 }
 
 static unsigned on_needs(struct panel *p, struct panel_client *c)
@@ -445,33 +456,6 @@ static unsigned on_needs(struct panel *p, struct panel_client *c)
     if (is_stuck || is_refused || is_late) needs |= PANEL_DROPS;
     pthread_mutex_unlock(&p->lock);
     return needs;
-}
-
-/* ---- requests ---------------------------------------------------------------------------------- */
-
-static struct panel_exchange *on_request(struct panel *p, const struct panel_request *request)
-{
-    return panel_requests_begin(p->requests, request);
-}
-
-static void on_body(struct panel *p, struct panel_exchange *exchange, const void *bytes, size_t n)
-{
-    panel_requests_body(p->requests, exchange, bytes, n);
-}
-
-static void on_body_end(struct panel *p, struct panel_exchange *exchange)
-{
-    panel_requests_body_end(p->requests, exchange);
-}
-
-static bool on_answer(struct panel *p, struct panel_exchange *exchange, struct panel_answer *answer)
-{
-    return panel_requests_answer(p->requests, exchange, answer);
-}
-
-static void on_end(struct panel *p, struct panel_exchange *exchange)
-{
-    panel_requests_end(p->requests, exchange);
 }
 
 /* ---- the thread -------------------------------------------------------------------------------- */
@@ -517,29 +501,28 @@ static void show_spectrum(struct panel *p, double now)
     json_decref(json);
 }
 
+static bool has_sent_all(struct panel *p)
+{
+    pthread_mutex_lock(&p->lock);
+    const struct panel_client *c = p->clients;
+    while (c && !c->first) c = c->next;
+    pthread_mutex_unlock(&p->lock);
+    return !c;
+}
+
 static void *run_thread(void *data)
 {
     struct panel *p = data;
     pthread_setname_np(pthread_self(), "panel");
-    double since_s = stopwatch_now(), busy_s = stopwatch_thread(), end_s = INFINITY, now = since_s;
+    struct processor_share share = processor_share_begin(WINDOW_S, MAX_BUSY_S);
+    double end_s = INFINITY, now = 0;
     while (now < end_s) {
         p->api->serve(p->server);
         now = stopwatch_now();
         show_spectrum(p, now);
         if (atomic_load(&p->end) && end_s == INFINITY) end_s = now + GOODBYE_S;
-        if (now > since_s + WINDOW_S || stopwatch_thread() - busy_s > MAX_BUSY_S) {
-            double rest = since_s + WINDOW_S - now;
-            if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
-            since_s = stopwatch_now();
-            busy_s = stopwatch_thread();
-        }
-        pthread_mutex_lock(&p->lock);
-        if (end_s < INFINITY) {
-            bool is_sent = true;
-            for (struct panel_client *c = p->clients; c; c = c->next) is_sent = is_sent && !c->first;
-            if (is_sent) end_s = 0;
-        }
-        pthread_mutex_unlock(&p->lock);
+        processor_share_keep(&share);
+        if (end_s < INFINITY && has_sent_all(p)) break;
     }
     return NULL;
 }
@@ -565,8 +548,6 @@ static const struct panel_server *load_server(char *why, size_t cap)
 
 static bool start(struct panel *p, const struct panel_settings *settings, char *why, size_t cap)
 {
-    struct panel_handler handler = {p,        on_refuse,  on_is_full, on_join,     on_leave,  on_text, on_next,
-                                    on_needs, on_request, on_body,    on_body_end, on_answer, on_end};
     int port;
     p->api = load_server(why, cap);
     if (!p->api || !panel_address_read(&p->address, settings->where, why, cap)) return false;
@@ -575,6 +556,21 @@ static bool start(struct panel *p, const struct panel_settings *settings, char *
     p->requests = panel_requests_open(&p->address, settings, add_mask, p, why, cap);
     if (!p->requests) return false;
     port = p->address.port;
+    struct panel_handler handler = {p,
+                                    on_refuse,
+                                    on_is_full,
+                                    on_join,
+                                    on_leave,
+                                    on_text,
+                                    on_next,
+                                    on_release,
+                                    on_needs,
+                                    p->requests,
+                                    panel_requests_begin,
+                                    panel_requests_body,
+                                    panel_requests_body_end,
+                                    panel_requests_answer,
+                                    panel_requests_end};
     p->server = p->api->open(&handler, p->address.numeric, &port, why, cap);
     if (!p->server) return false;
     panel_address_finish(&p->address, port);
@@ -589,21 +585,22 @@ static void free_panel(struct panel *p)
     panel_requests_close(p->requests);
     while (panel_next(p, &message)) json_decref(message.json);
     spectrum_close(&p->spectrum);
-    for (int i = 0; i < LOG_LINES; i++) free(p->log[i]);
-    free(p->hello);
+    for (int i = 0; i < LOG_LINES; i++) release(p->log[i]);
+    release(p->hello);
     free(p->frames);
     free(p->rows);
     if (p->fd >= 0) close(p->fd);
     free(p);
 }
 
-struct panel *panel_open(const struct panel_settings *settings, char *why, size_t cap)
+struct panel *panel_open(const struct panel_settings *settings, panel_loads *loads_mask, char *why, size_t cap)
 {
     struct panel *p = calloc(1, sizeof *p);
     if (!p) return (void)message_write(why, cap, "--panel: no memory; free some memory"), NULL;
+    p->loads_mask = loads_mask;
     p->last = &p->first;
-    p->messages = (struct bucket){BURST, stopwatch_now()};
-    p->loads = (struct bucket){LOAD_BURST, p->messages.since_s};
+    p->messages = (struct bucket){.credit = BURST};
+    p->loads = (struct bucket){.credit = LOAD_BURST};
     p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->session_lock, NULL);

@@ -36,8 +36,11 @@ struct panel_settings {
 json_t *panel_settings_json(const struct panel *panel);
 void panel_settings_read(const json_t *json, struct panel_settings *settings);
 
+/* Does a message load a mask? Few may come in a second. Any thread */
+typedef bool panel_loads(const json_t *message);
+
 /* Listens, and starts the thread. NULL: why has the reason. */
-struct panel *panel_open(const struct panel_settings *settings, char *why, size_t cap);
+struct panel *panel_open(const struct panel_settings *settings, panel_loads *loads_mask, char *why, size_t cap);
 
 /* Tells the clients that the session has ended. NULL is allowed. */
 void panel_close(struct panel *panel);

@@ -52,6 +52,7 @@ bool panel_address_read(struct panel_address *a, const char *where, char *why, s
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
     char given[300];
     *a = (struct panel_address){0};
+    gethostname(a->machine, sizeof a->machine - 1);
     snprintf(given, sizeof given, "%s%s", strchr(where, ':') ? "" : "127.0.0.1:", where);
     a->port = split(given, a->name, sizeof a->name);
     int error = a->port < 0 ? EAI_NONAME : getaddrinfo(a->name, NULL, &hints, &found);
@@ -66,10 +67,9 @@ bool panel_address_read(struct panel_address *a, const char *where, char *why, s
 
 void panel_address_finish(struct panel_address *a, int port)
 {
-    char host[HOST_NAME_MAX + 1] = "";
+    /* nobody can open 0.0.0.0 on another machine */
+    const char *name = a->is_any && *a->machine ? a->machine : a->name;
     a->port = port;
-    if (a->is_any) gethostname(host, sizeof host - 1); /* nobody can open 0.0.0.0 on another machine */
-    const char *name = *host ? host : a->name;
     bool is_v6 = strchr(name, ':') != NULL;
     snprintf(a->url, sizeof a->url, "http://%s%s%s:%d/%s%s", is_v6 ? "[" : "", name, is_v6 ? "]" : "", port,
              *a->token ? "#" : "", a->token);
@@ -81,18 +81,17 @@ static bool is_numeric(const char *name)
     return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
 }
 
-/* A number cannot be rebound to another address, as a name of DNS can: every number will do where we listen on all. */
+/* A number cannot be rebound to another address, as a name of DNS can: every number will do where we listen on all. Nor
+ * can the machine's name alone or in .local, for which no server of DNS elsewhere is asked. */
 static bool is_our_name(const struct panel_address *a, const char *name)
 {
-    char host[HOST_NAME_MAX + 1] = "";
-    size_t n;
+    size_t n = strcspn(a->machine, ".");
     if (strcmp(name, a->name) == 0 || strcmp(name, a->numeric) == 0) return true;
     if (strcmp(name, "localhost") == 0) return a->is_loopback || a->is_any;
     if (a->is_loopback) return false;
     if (a->is_any && is_numeric(name)) return true;
-    gethostname(host, sizeof host - 1);
-    n = strlen(host);
-    return n > 0 && strncasecmp(name, host, n) == 0 && (!name[n] || strcmp(name + n, ".local") == 0);
+    if (n == 0 || strncasecmp(name, a->machine, n) != 0) return false;
+    return !name[n] || strcmp(name + n, ".local") == 0 || strcasecmp(name, a->machine) == 0;
 }
 
 bool panel_address_allows(const struct panel_address *a, const char *host, const char *origin)

@@ -7,6 +7,7 @@
 #ifndef PANEL_ADDRESS_H
 #define PANEL_ADDRESS_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -15,6 +16,7 @@ enum { PANEL_TOKEN = 32 /* hexadecimal digits: 128 bits */ };
 struct panel_address {
     char name[256];               /* HOST as the user gave it, in small letters                     */
     char numeric[64];             /* the address to listen on: "127.0.0.1", "::1", "0.0.0.0"        */
+    char machine[HOST_NAME_MAX + 1]; /* this machine's name, as a rule without its domain; "": unknown */
     int port;
     bool is_loopback, is_any;     /* is_any: every address of this machine                          */
     char token[PANEL_TOKEN + 1];  /* "": none is needed, because only this machine reaches the port */

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -23,18 +22,16 @@
 enum { MAX_WORKING = 8 /* requests that wait for the worker */, CACHED = 16 /* plots */, NICE = 10 };
 /* Processor time of the worker: its share of a core, and what may be used at once. */
 static const double WORKER_SHARE = 0.04, WORKER_BURST_S = 10;
+static const long END_NS = 300000000; /* how long the end waits for the worker */
 
 struct panel_exchange {
     struct panel_exchange *next; /* in the worker's queue */
     bool is_ready, is_working;   /* is_working: the worker has it; under lock, as is_ready then */
     bool is_abandoned;           /* the connection ended; the worker frees it */
     bool is_upload;
-    int status;
-    const char *type;
+    struct panel_answer answer;
     char policy[400];
-    char *owned; /* NULL: bytes are static */
-    const void *bytes;
-    size_t n;
+    char *owned; /* bytes of the answer; NULL: they are static */
     char *mask; /* plot: the path */
     unsigned panels;
     struct panel_upload upload;
@@ -65,7 +62,7 @@ struct panel_requests {
     bool end;
     struct panel_exchange *first, **last;
     int n_working;
-    double credit_s, credited_s; /* processor time that the worker may use; time of the last change */
+    struct bucket work;          /* seconds of processor time that the worker may use */
     char **masks;                /* [n_masks + 1]: what plays, then the list */
     int n_masks, n_in, rate;
 };
@@ -74,17 +71,20 @@ struct panel_requests {
 
 static const char JSON[] = "application/json", SVG[] = "image/svg+xml";
 
-/* Makes {"key": text} the answer. Under lock, or before the worker has the exchange */
+/* Under lock, or before the worker has the exchange, as the next two */
+static void answer(struct panel_exchange *x, int status, const char *type, const void *bytes, size_t n)
+{
+    x->answer = (struct panel_answer){status, type, x->policy, bytes, n};
+    x->is_ready = true;
+}
+
+/* Makes {"key": text} the answer. */
 static void answer_json(struct panel_exchange *x, int status, const char *key, const char *text)
 {
     json_t *json = json_pack("{so}", key, json_text(text));
     x->owned = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
-    x->status = status;
-    x->type = JSON;
-    x->bytes = x->owned;
-    x->n = x->owned ? strlen(x->owned) : 0;
-    x->is_ready = true;
+    answer(x, status, JSON, x->owned, x->owned ? strlen(x->owned) : 0);
 }
 
 static void fail(struct panel_exchange *x, int status, const char *why)
@@ -168,7 +168,7 @@ static void work(struct panel_requests *r, struct panel_exchange *x, int n_in, i
     bool good = x->is_upload ? panel_upload_check(&r->folder, &x->upload, n_in, rate, why, sizeof why)
                              : draw(r, x, rate, &plot, why, sizeof why);
     pthread_mutex_lock(&r->lock);
-    r->credit_s -= stopwatch_thread() - since_s;
+    r->work.credit -= stopwatch_thread() - since_s;
     if (!good) {
         fail(x, 422, why);
     } else if (x->is_upload) {
@@ -176,16 +176,12 @@ static void work(struct panel_requests *r, struct panel_exchange *x, int n_in, i
     } else if (plot && (x->owned = malloc(plot->n))) {
         memcpy(x->owned, plot->svg, plot->n);
         snprintf(x->policy, sizeof x->policy, "default-src 'none'; style-src 'unsafe-inline'");
-        x->status = 200;
-        x->type = SVG;
-        x->bytes = x->owned;
-        x->n = plot->n;
-        x->is_ready = true;
+        answer(x, 200, SVG, x->owned, plot->n);
     } else {
         fail(x, 503, "no memory for the plot; free some memory");
     }
+    if (good && x->is_upload && !r->end) r->added(r->data, x->upload.path);
     pthread_mutex_unlock(&r->lock);
-    if (good && x->is_upload) r->added(r->data, x->upload.path);
 }
 
 static void free_exchange(struct panel_requests *r, struct panel_exchange *x)
@@ -199,10 +195,8 @@ static void free_exchange(struct panel_requests *r, struct panel_exchange *x)
 /* Under lock, as refuse_work */
 static bool may_work(struct panel_requests *r)
 {
-    double now = stopwatch_now();
-    r->credit_s = fmin(WORKER_BURST_S, r->credit_s + WORKER_SHARE * (now - r->credited_s));
-    r->credited_s = now;
-    return r->credit_s >= 0;
+    bucket_fill(&r->work, WORKER_SHARE, WORKER_BURST_S, stopwatch_now());
+    return r->work.credit >= 0;
 }
 
 static void refuse_work(struct panel_exchange *x)
@@ -277,15 +271,10 @@ static void answer_page(struct panel_exchange *x, const char *path)
     const char *name = strcmp(path, "/") == 0 ? "index.html" : path + 1;
     const struct panel_page *page = panel_pages;
     while (page->name && strcmp(page->name, name) != 0) page++;
-    if (!page->name) {
+    if (page->name)
+        answer(x, 200, type_of(name), page->bytes, page->n);
+    else
         fail(x, 404, "this page does not exist");
-        return;
-    }
-    x->status = 200;
-    x->type = type_of(name);
-    x->bytes = page->bytes;
-    x->n = page->n;
-    x->is_ready = true;
 }
 
 static bool has_token(const struct panel_requests *r, const struct panel_request *request)
@@ -363,8 +352,9 @@ struct panel_exchange *panel_requests_begin(struct panel_requests *r, const stru
 void panel_requests_body(struct panel_requests *r, struct panel_exchange *x, const void *bytes, size_t n)
 {
     char why[MESSAGE_CAP];
+    (void)r;
     if (x->is_ready) return;
-    int status = panel_upload_add(&r->folder, &x->upload, bytes, n, why, sizeof why);
+    int status = panel_upload_add(&x->upload, bytes, n, why, sizeof why);
     if (status) fail(x, status, why);
 }
 
@@ -382,7 +372,7 @@ bool panel_requests_answer(struct panel_requests *r, struct panel_exchange *x, s
     pthread_mutex_lock(&r->lock);
     bool is_ready = x->is_ready && !x->is_working;
     pthread_mutex_unlock(&r->lock);
-    if (is_ready) *answer = (struct panel_answer){x->status, x->type, x->policy, x->bytes, x->n};
+    if (is_ready) *answer = x->answer;
     return is_ready;
 }
 
@@ -432,9 +422,8 @@ struct panel_requests *panel_requests_open(const struct panel_address *address, 
     struct panel_requests *r = calloc(1, sizeof *r);
     if (!r) return (void)message_write(why, cap, "--panel: no memory; free some memory"), NULL;
     *r = (struct panel_requests){
-        .address = address, .added = added, .data = data, .credit_s = WORKER_BURST_S, .n_masks = -1};
+        .address = address, .added = added, .data = data, .work = {.credit = WORKER_BURST_S}, .n_masks = -1};
     r->last = &r->first;
-    r->credited_s = stopwatch_now();
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->is_queued, NULL);
     if (panel_folder_open(&r->folder, settings->folder, settings->is_private, why, cap)) {
@@ -446,6 +435,17 @@ struct panel_requests *panel_requests_open(const struct panel_address *address, 
     return NULL;
 }
 
+/* false: the worker still draws or reads a mask. It keeps what it uses, until the process ends. */
+static bool join_worker(struct panel_requests *r)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_nsec += END_NS;
+    end.tv_sec += end.tv_nsec / 1000000000;
+    end.tv_nsec %= 1000000000;
+    return pthread_timedjoin_np(r->worker, NULL, &end) == 0;
+}
+
 void panel_requests_close(struct panel_requests *r)
 {
     if (!r) return;
@@ -453,7 +453,10 @@ void panel_requests_close(struct panel_requests *r)
     r->end = true;
     pthread_cond_signal(&r->is_queued);
     pthread_mutex_unlock(&r->lock);
-    if (r->has_worker) pthread_join(r->worker, NULL);
+    if (r->has_worker && !join_worker(r)) {
+        panel_folder_empty(&r->folder);
+        return;
+    }
     for (struct panel_exchange *x = r->first, *next; x; x = next) { /* their connections have ended */
         next = x->next;
         free_exchange(r, x);

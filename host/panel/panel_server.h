@@ -16,13 +16,14 @@ enum {
     PANEL_MAX_BODY = 1 << 26    /* bytes; a longer one is not read                                   */
 };
 
-struct panel_text {
-    struct panel_text *next;
+struct panel_text {             /* clients share it                                                  */
+    int n_uses;                 /* the panel's                                                       */
     size_t n;
     unsigned char bytes[];      /* [PANEL_PADDING + n]: the text is at bytes + PANEL_PADDING         */
 };
 
 struct panel_client;            /* a WebSocket                                                       */
+struct panel_requests;
 struct panel_exchange;          /* a request and its answer                                          */
 
 struct panel_request {          /* texts are "" if the request lacks them                            */
@@ -47,7 +48,7 @@ enum panel_needs {              /* bits                                         
     PANEL_DROPS = 4             /* the connection ends                                               */
 };
 
-struct panel_handler {          /* the panel's functions; `panel` is their first argument            */
+struct panel_handler {          /* the panel's functions; `panel` or `requests` is their first argument */
     struct panel *panel;
     /* May a page of this origin send requests to this host? 0: yes; else the status of HTTP. */
     int (*refuse)(struct panel *panel, const char *host, const char *origin);
@@ -55,16 +56,19 @@ struct panel_handler {          /* the panel's functions; `panel` is their first
     struct panel_client *(*join)(struct panel *panel); /* NULL: full                                 */
     void (*leave)(struct panel *panel, struct panel_client *client);
     void (*text)(struct panel *panel, struct panel_client *client, const char *text, size_t n);
-    struct panel_text *(*next)(struct panel *panel, struct panel_client *client); /* freed by free(); NULL: none */
-    unsigned (*needs)(struct panel *panel, struct panel_client *client);          /* enum panel_needs */
+    struct panel_text *(*next)(struct panel *panel, struct panel_client *client); /* for release; NULL: none */
+    void (*release)(struct panel *panel, struct panel_text *text);
+    unsigned (*needs)(struct panel *panel, struct panel_client *client); /* enum panel_needs */
 
-    struct panel_exchange *(*request)(struct panel *panel, const struct panel_request *request); /* NULL: no memory */
-    void (*body)(struct panel *panel, struct panel_exchange *exchange, const void *bytes, size_t n);
-    void (*body_end)(struct panel *panel, struct panel_exchange *exchange);
+    struct panel_requests *requests;
+    /* NULL: no memory */
+    struct panel_exchange *(*request)(struct panel_requests *requests, const struct panel_request *request);
+    void (*body)(struct panel_requests *requests, struct panel_exchange *exchange, const void *bytes, size_t n);
+    void (*body_end)(struct panel_requests *requests, struct panel_exchange *exchange);
     /* false: not yet */
-    bool (*answer)(struct panel *panel, struct panel_exchange *exchange, struct panel_answer *answer);
+    bool (*answer)(struct panel_requests *requests, struct panel_exchange *exchange, struct panel_answer *answer);
     /* The answer was sent, or the connection ended. */
-    void (*end)(struct panel *panel, struct panel_exchange *exchange);
+    void (*end)(struct panel_requests *requests, struct panel_exchange *exchange);
 };
 
 struct panel_server {

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* ---- the folder -------------------------------------------------------------------------------- */
@@ -30,7 +31,7 @@ static bool make_private(struct panel_folder *f, char *why, size_t cap)
 
 bool panel_folder_open(struct panel_folder *f, const char *path, bool is_private, char *why, size_t cap)
 {
-    *f = (struct panel_folder){.fd = -1, .credit = PANEL_UPLOADS, .credit_s = stopwatch_now()};
+    *f = (struct panel_folder){.fd = -1, .begins = {.credit = PANEL_UPLOADS}};
     if (!path && !make_private(f, why, cap)) return false;
     if (path && !realpath(path, f->path))
         return message_write(why, cap, "--panel-folder %s: %s; make this folder, or give another", path,
@@ -42,15 +43,18 @@ bool panel_folder_open(struct panel_folder *f, const char *path, bool is_private
                                       path ? path : f->path, strerror(errno));
 }
 
+void panel_folder_empty(struct panel_folder *f)
+{
+    DIR *files = f->is_private ? opendir(f->path) : NULL;
+    for (struct dirent *file; files && (file = readdir(files));) unlinkat(f->fd, file->d_name, 0);
+    if (files) closedir(files);
+    if (f->is_private) rmdir(f->path);
+}
+
 void panel_folder_close(struct panel_folder *f)
 {
-    DIR *files = f->is_private && f->fd >= 0 ? fdopendir(f->fd) : NULL;
-    for (struct dirent *file; files && (file = readdir(files));) unlinkat(f->fd, file->d_name, 0);
-    if (files)
-        closedir(files);
-    else if (f->fd >= 0)
-        close(f->fd);
-    if (f->is_private) rmdir(f->path);
+    panel_folder_empty(f);
+    if (f->fd >= 0) close(f->fd);
 }
 
 /* ---- an upload --------------------------------------------------------------------------------- */
@@ -78,14 +82,21 @@ static bool is_name(const char *name)
     return true;
 }
 
+/* The folder may be in memory (XDG_RUNTIME_DIR): all uploads take at most a quarter of what is free without them. */
+static int64_t max_bytes(const struct panel_folder *f)
+{
+    struct statvfs disk;
+    if (fstatvfs(f->fd, &disk) != 0) return PANEL_UPLOAD_ALL;
+    double free_bytes = (double)disk.f_bavail * (double)disk.f_frsize + (double)f->bytes;
+    return (int64_t)fmin(PANEL_UPLOAD_ALL, free_bytes / 4);
+}
+
 int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const char *name, int64_t bytes, char *why,
                        size_t cap)
 {
     const char *extension = sound_extension(name);
-    double now = stopwatch_now();
     *u = (struct panel_upload){.fd = -1};
-    f->credit = fmin(PANEL_UPLOADS, f->credit + (now - f->credit_s) / PANEL_UPLOAD_S);
-    f->credit_s = now;
+    bucket_fill(&f->begins, 1.0 / PANEL_UPLOAD_S, PANEL_UPLOADS, stopwatch_now());
     if (!is_name(name) || strlen(name) > 200)
         return message_write(why, cap, "give a name without slash, %%, dot in front or control character"), 400;
     if (!extension)
@@ -95,9 +106,13 @@ int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const cha
     if (bytes < 1) return message_write(why, cap, "%s: the file is empty, or its length is not given", name), 411;
     if (bytes > PANEL_MAX_BODY)
         return message_write(why, cap, "%s: has more than %d MiB; use a shorter mask", name, PANEL_MAX_BODY >> 20), 413;
-    if (f->bytes + bytes > PANEL_UPLOAD_ALL)
-        return message_write(why, cap, "%s: this session's uploads have %d MiB", name, PANEL_UPLOAD_ALL >> 20), 507;
-    if (f->credit < 1) return message_write(why, cap, "%s: too many uploads; try again in a minute", name), 429;
+    if (f->bytes + bytes > max_bytes(f))
+        return message_write(why, cap,
+                             "%s: this session's uploads would take more than a quarter of what is free, or "
+                             "%d MiB; give --panel-folder",
+                             name, PANEL_UPLOAD_ALL >> 20),
+               507;
+    if (f->begins.credit < 1) return message_write(why, cap, "%s: too many uploads; try again in a minute", name), 429;
     if (faccessat(f->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
         return message_write(why, cap, "%s: exists already; give the file another name", name), 409;
     do { /* a killed session may have left a part, and another one may use the folder */
@@ -110,14 +125,13 @@ int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const cha
     }
     snprintf(u->name, sizeof u->name, "%s", name);
     u->expected = bytes;
-    f->credit--;
+    f->begins.credit--;
     f->bytes += bytes;
     return 0;
 }
 
-int panel_upload_add(struct panel_folder *f, struct panel_upload *u, const void *bytes, size_t n, char *why, size_t cap)
+int panel_upload_add(struct panel_upload *u, const void *bytes, size_t n, char *why, size_t cap)
 {
-    (void)f;
     if (u->fd < 0 || (int64_t)n > u->expected - u->received)
         return message_write(why, cap, "the file has more bytes than were given"), 400;
     for (const char *at = bytes; n > 0;) {

@@ -4,6 +4,8 @@
 #ifndef PANEL_UPLOAD_H
 #define PANEL_UPLOAD_H
 
+#include "bucket.h"
+
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,7 +24,7 @@ struct panel_folder {
     bool is_private;            /* removed by panel_folder_close                                     */
     int64_t bytes;              /* of the uploads, also of those that are arriving                   */
     uint64_t n;                 /* uploads since the start                                           */
-    double credit, credit_s;    /* uploads that may begin; time of the last change                   */
+    struct bucket begins;       /* uploads that may begin                                            */
 };
 
 struct panel_upload {
@@ -38,12 +40,14 @@ struct panel_upload {
 bool panel_folder_open(struct panel_folder *folder, const char *path, bool is_private, char *why, size_t cap);
 void panel_folder_close(struct panel_folder *folder);
 
+/* Removes the files and the name of a private folder, which stays open. */
+void panel_folder_empty(struct panel_folder *folder);
+
 /* Begins an upload of a file. Returns 0, or a status of HTTP: why has the reason. */
 int panel_upload_begin(struct panel_folder *folder, struct panel_upload *upload, const char *name, int64_t bytes,
                        char *why, size_t cap);
 /* Adds bytes; the result is that of panel_upload_begin. */
-int panel_upload_add(struct panel_folder *folder, struct panel_upload *upload, const void *bytes, size_t n, char *why,
-                     size_t cap);
+int panel_upload_add(struct panel_upload *upload, const void *bytes, size_t n, char *why, size_t cap);
 bool panel_upload_is_whole(const struct panel_upload *upload);
 
 /* Reads the file as a mask for n_in inputs at a rate, and gives it its name. Another thread may make this call. false:

@@ -85,7 +85,9 @@ void target_begin(void)
 static void look_at_message(const char *text, size_t n)
 {
     json_t *json = panel_read_message(text, n);
+    uint64_t request = target.request;
     if (json) panel_link_handle(link_, &(struct panel_message){7, json});
+    must(target.request == request || panel_link_loads_mask(json));
     json_decref(json);
     for (int i = 0; i < COMMAND_GAINS; i++) {
         float now = session_get(target.session, command_gains[i].knob);
@@ -111,11 +113,11 @@ static void look_at_upload(const char *name, const char *bytes, size_t n)
     struct panel_upload upload;
     char why[MESSAGE_CAP] = "";
     int before = count(".");
-    folder.credit = 1;
+    folder.begins.credit = 1;
     int status = panel_upload_begin(&folder, &upload, name, (int64_t)n, why, sizeof why);
     for (size_t at = 0, part; !status && at < n; at += part) {
         part = n - at < 1000 ? n - at : 1000;
-        status = panel_upload_add(&folder, &upload, bytes + at, part, why, sizeof why);
+        status = panel_upload_add(&upload, bytes + at, part, why, sizeof why);
     }
     bool good =
         !status && panel_upload_is_whole(&upload) && panel_upload_check(&folder, &upload, 2, 48000, why, sizeof why);

@@ -147,6 +147,18 @@ def test_a_list_of_masks_may_be_longer_than_a_clients_queue(run, server):
         panel.send("/ping"), panel.answer("/pong")
 
 
+def test_a_panel_is_told_of_half_a_mebibyte_of_masks_and_plays_them_all(run, server):
+    for name in ["one", "last"]:
+        pathlib.Path(f"{name}.txt").write_text("1\n")
+    masks = ["one.txt", *(f"{i:0200}.txt" for i in range(4000)), "last.txt"]
+    client = run.jack(server, *masks, "--preload", 0, "--panel", 0, ready=READY)
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        hello = panel.answer("/hello")[1]
+        assert hello["masks"] == masks[:len(hello["masks"])] and 490000 < len(json.dumps(hello)) < 540000
+        assert panel.answer("/mask") == ["/mask", "one.txt", 1]
+        assert control.ask("/mask", len(masks)) == ["/mask", "last.txt", len(masks)] == panel.answer("/mask")
+
+
 def test_meters_and_spectra_show_the_signals(run, server):
     """A sine of 1 kHz at -6 dB on input 1 alone; the mask halves it."""
     pathlib.Path("half.txt").write_text("0.5\n")
@@ -325,6 +337,23 @@ def test_other_machines_need_the_token(run, server):
     client.end()
 
 
+def test_strangers_do_not_use_up_the_masks_that_may_be_loaded(run, server):
+    for name in ["one", "two"]:
+        pathlib.Path(f"{name}.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "two.txt", "--panel", "0.0.0.0:0", ready=READY)
+    port, token = port_of(client), re.search(r"/#([0-9a-f]{32})$", client.said(), re.M)[1]
+    for _ in range(60):
+        with WebSocket(port) as stranger:
+            stranger.send("/next"), stranger.answer("/error")
+    with WebSocket(port) as panel:
+        panel.send("/token", token), panel.answer("/mask")
+        began = time.monotonic()
+        for _ in range(2):
+            panel.send("/next")
+        panel.send("/ping"), panel.answer("/pong")
+    assert time.monotonic() - began < 1
+
+
 def test_an_upload_becomes_a_mask(client, server):
     write("hall.wav", np.full((100, 1), 0.25, np.float32))
     sound = pathlib.Path("hall.wav").read_bytes()
@@ -400,6 +429,18 @@ def test_a_plot_is_drawn_once(client):
         assert got == status and (b"<svg" in body) == (status == 200), (path, got, body[:100])
         assert status != 200 or headers["Content-Type"] == "image/svg+xml" and "default-src 'none'" in headers[
             "Content-Security-Policy"]
+
+
+def test_the_end_does_not_wait_for_a_plot(client):
+    write("long.wav", noise(1 << 22, 2))
+    with PanelControl(client) as panel, socket.create_connection(("127.0.0.1", port_of(client)), PATIENCE) as plot:
+        panel.send("/mask/add", "long.wav")
+        panel.answer("/hello")
+        plot.sendall(b"GET /plot?mask=3 HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % port_of(client))
+        time.sleep(0.3)
+        began = time.monotonic()
+        client.end()
+    assert time.monotonic() - began < (5 if SAN else 1.2)
 
 
 # ---- limits ----------------------------------------------------------------------------------------------------------

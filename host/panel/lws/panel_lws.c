@@ -113,7 +113,7 @@ static int write_texts(struct connection *c)
         struct panel_text *text = h->next(h->panel, c->client);
         if (!text) return 0;
         int n = lws_write(c->wsi, text->bytes + PANEL_PADDING, text->n, LWS_WRITE_TEXT);
-        free(text);
+        h->release(h->panel, text);
         if (n < 0) return -1;
     }
     return 0;
@@ -161,7 +161,7 @@ static int begin_exchange(struct server *s, struct connection *c, struct lws *ws
                                     .kind = kind,
                                     .name = name,
                                     .bytes = *length ? strtoll(length, NULL, 10) : -1};
-    c->exchange = s->handler.request(s->handler.panel, &request);
+    c->exchange = s->handler.request(s->handler.requests, &request);
     if (!c->exchange) return -1;
     c->has_body = request.is_post && request.bytes > 0 && request.bytes <= PANEL_MAX_BODY;
     if (!c->has_body) wait_for_answer(c);
@@ -194,7 +194,7 @@ static int write_answer(struct connection *c)
 {
     struct panel_handler *h = &c->server->handler;
     struct panel_answer answer;
-    if (!c->exchange || !h->answer(h->panel, c->exchange, &answer)) return 0;
+    if (!c->exchange || !h->answer(h->requests, c->exchange, &answer)) return 0;
     if (!c->is_head_sent) {
         c->is_head_sent = true;
         if (write_head(c, &answer) < 0) return -1;
@@ -211,7 +211,7 @@ static int write_answer(struct connection *c)
 
 static void end_exchange(struct connection *c)
 {
-    if (c->exchange) c->server->handler.end(c->server->handler.panel, c->exchange);
+    if (c->exchange) c->server->handler.end(c->server->handler.requests, c->exchange);
     c->exchange = NULL;
     delist(c);
 }
@@ -255,12 +255,12 @@ static int callback(struct lws *wsi, enum lws_callback_reasons reason, void *use
     case LWS_CALLBACK_HTTP:
         return begin_exchange(s, c, wsi, in);
     case LWS_CALLBACK_HTTP_BODY:
-        if (c->exchange && c->has_body) h->body(h->panel, c->exchange, in, n);
+        if (c->exchange && c->has_body) h->body(h->requests, c->exchange, in, n);
         return 0;
     case LWS_CALLBACK_HTTP_BODY_COMPLETION: /* comes again for each piece of a body that is longer than it said */
         if (!c->exchange || !c->has_body) return 0;
         c->has_body = false;
-        h->body_end(h->panel, c->exchange);
+        h->body_end(h->requests, c->exchange);
         wait_for_answer(c);
         return 0;
     case LWS_CALLBACK_HTTP_WRITEABLE:
@@ -327,7 +327,7 @@ static void tend(struct connection *c)
     struct panel_handler *h = &c->server->handler;
     struct panel_answer answer;
     unsigned needs = c->client ? h->needs(h->panel, c->client) : 0;
-    if (c->exchange && !c->has_body && h->answer(h->panel, c->exchange, &answer)) needs |= PANEL_WRITES;
+    if (c->exchange && !c->has_body && h->answer(h->requests, c->exchange, &answer)) needs |= PANEL_WRITES;
     if (needs & PANEL_DROPS && !c->is_dropped) {
         c->is_dropped = true;
         lws_set_timeout(c->wsi, PENDING_TIMEOUT_KILLED_BY_PARENT, 1); /* it may take nothing */

@@ -412,7 +412,8 @@ static void on_text(struct panel *p, struct panel_client *c, const char *bytes, 
         json_array_set_new(json, 0, json_string("/pong"));
         reply(p, c, json_incref(json));
     } else if (strcmp(path, "/token") != 0) {
-        struct queued *q = make_queued(c->number, json_incref(json));
+        struct queued *q = make_queued(c->number, json);
+        json = NULL; /* the control thread's */
         pthread_mutex_lock(&p->lock);
         if (q) enqueue(p, q);
         pthread_mutex_unlock(&p->lock);

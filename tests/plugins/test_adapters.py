@@ -1,5 +1,6 @@
 """haloconv.patch() of lhotse, SpeechBrain and audiomentations: their results, random numbers and errors."""
 
+import importlib
 import random
 
 import numpy as np
@@ -13,6 +14,17 @@ def close(ours, theirs):
     assert abs(ours - theirs).max() <= 1e-5 * abs(theirs).max()
 
 
+@pytest.fixture
+def calls(hc, monkeypatch):
+    """calls(adapter, name): a list that grows with each call of this function of ours by an adapter."""
+    def count(adapter, name="ours"):
+        module, seen = importlib.import_module(f"haloconv._adapters.{adapter}"), []
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *arguments: seen.append(1) or function(*arguments))
+        return seen
+    return count
+
+
 def rooms(folder, rate=16000, channels=1):
     generator, paths = np.random.default_rng(1), []
     for i, taps in enumerate((4000, 1601, 300)):
@@ -23,8 +35,9 @@ def rooms(folder, rate=16000, channels=1):
     return paths
 
 
-def test_lhotse_reverberates_as_before(hc, tmp_path):
+def test_lhotse_reverberates_as_before(hc, tmp_path, calls):
     lhotse = pytest.importorskip("lhotse")
+    seen = calls("lhotse")
     noise = np.random.default_rng(2).standard_normal(16000) * 0.1
     soundfile.write(tmp_path / "speech.wav", noise, 16000, subtype="FLOAT")
     speech = lhotse.Recording.from_file(tmp_path / "speech.wav")
@@ -36,6 +49,7 @@ def test_lhotse_reverberates_as_before(hc, tmp_path):
             with hc.patch("lhotse") as names:
                 assert "lhotse.augmentation.rir.convolve1d" in names
                 close(cut.load_audio(), theirs)
+    assert len(seen) == 3 * (1 + 2)  # each channel of each response
     again = cut.load_audio()
     assert (again == theirs).all()
     other = lhotse.augmentation.ReverbWithImpulseResponse(lhotse.Recording.from_file(rooms(tmp_path, 8000)[0]))
@@ -49,11 +63,11 @@ def test_lhotse_reverberates_as_before(hc, tmp_path):
         assert ours(torch.ones(3), torch.ones(7).double()).dtype == torch.float64  # by lhotse
 
 
-def test_speechbrain_reverberates_as_before(hc):
+def test_speechbrain_reverberates_as_before(hc, calls):
     torch, processing = pytest.importorskip("torch"), pytest.importorskip("speechbrain.processing.signal_processing")
     from speechbrain.augment import time_domain
     torch.manual_seed(3)
-    theirs = processing.convolve1d
+    theirs, seen = processing.convolve1d, calls("speechbrain")
     x = torch.randn(4, 8001, 2)
     cases = [(x, torch.randn(1, 500, 1), 7), (x, torch.randn(4, 501, 2), 0), (x, torch.randn(1, 9000, 1), 20),
              (x[:, :1], torch.randn(1, 3, 1), 0), (x.double(), torch.randn(1, 50, 1), 3)]
@@ -65,6 +79,19 @@ def test_speechbrain_reverberates_as_before(hc):
             for padding in (0, (30, 5)):
                 options = {"use_fft": True, "rotation_index": index, "padding": padding}
                 close(processing.convolve1d(waveform, kernel, **options), theirs(waveform, kernel, **options))
+        assert len(seen) == 2 * (len(cases) - 1)  # all but float64
+        for a, b in ((torch.bfloat16, torch.bfloat16), (torch.float16, torch.float32), (torch.float32, torch.float16)):
+            waveform, kernel = x.to(a), cases[0][1].to(b)
+            ours, original = (function(waveform, kernel, use_fft=True) for function in (processing.convolve1d, theirs))
+            assert ours.dtype == original.dtype
+            assert (ours - original).abs().max() <= (1e-5 if a == torch.float32 else 8e-3) * original.abs().max()
+        for kernel in (torch.randn(3, 50, 2), torch.randn(4, 50, 3)):  # does not broadcast
+            errors = []
+            for function in (processing.convolve1d, theirs):
+                with pytest.raises(RuntimeError) as error:
+                    function(x, kernel, use_fft=True)
+                errors.append(str(error.value))
+            assert errors[0] == errors[1]
         short = torch.randn(2, 9, 1)  # 2 outputs of 1 input, in the time domain
         close(processing.convolve1d(x[..., :1], short.transpose(0, 2).transpose(0, 2)[:1], padding=(4, 4)),
               theirs(x[..., :1], short[:1], padding=(4, 4)))
@@ -79,8 +106,9 @@ def test_speechbrain_reverberates_as_before(hc):
     assert processing.convolve1d is theirs
 
 
-def test_audiomentations_applies_as_before(hc, tmp_path):
+def test_audiomentations_applies_as_before(hc, tmp_path, calls):
     project = pytest.importorskip("audiomentations")
+    seen = calls("_scipy", "convolve_tensors")
     folder = rooms(tmp_path, channels=2)[0].parent
     for shape, kept, dtype in (((8000,), True, "f4"), ((2, 1000), False, "f4"), ((8000,), True, "f8")):
         x = np.random.default_rng(4).standard_normal(shape).astype(dtype)
@@ -95,3 +123,4 @@ def test_audiomentations_applies_as_before(hc, tmp_path):
                 results.append([transform(x, 16000) for _ in range(4)])
         for theirs, ours in zip(*results):
             close(ours, theirs)
+    assert len(seen) == 4 * (1 + 2 + 1)  # each channel of each sound, which audiomentations makes float32

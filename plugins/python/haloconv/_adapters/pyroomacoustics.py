@@ -8,33 +8,23 @@ computes them in float32, within 1e-5 of the peak. scipy computes complex and em
 
 import types
 
-import numpy as np
-import pyroomacoustics.room
 import scipy.signal
 
-from .._arrays import convolve_tensors
+from ._scipy import convolver
 
-DISTRIBUTION, VERSIONS = "pyroomacoustics", ("0.10", "0.11")
-
-
-def fftconvolve(a, b):
-    """scipy.signal.fftconvolve(a, b) of [N] and [M] by haloconv: float64 [N + M - 1]. Any thread."""
-    a, b = np.asarray(a), np.asarray(b)
-    if a.ndim != 1 or b.ndim != 1 or not (a.size and b.size) or np.iscomplexobj(a) or np.iscomplexobj(b):
-        return scipy.signal.fftconvolve(a, b)
-    x, h = (a, b) if len(a) >= len(b) else (b, a)
-    return np.asarray(convolve_tensors(x, h), np.float64)
+fftconvolve = convolver(scipy.signal.fftconvolve)
 
 
-def replacements():
-    simulate = pyroomacoustics.room.Room.simulate
-    code = simulate.__code__
+def _simulate(theirs):
+    code = theirs.__code__
     if code.co_names.count("scipy.signal") != 1:
         raise RuntimeError("patch('pyroomacoustics'): Room.simulate does not import scipy.signal; another program "
                            "has replaced it, undo that first")
     code = code.replace(co_names=tuple(__name__ if name == "scipy.signal" else name for name in code.co_names))
-    ours = types.FunctionType(code, simulate.__globals__, simulate.__name__, simulate.__defaults__,
-                              simulate.__closure__)
-    ours.__kwdefaults__, ours.__doc__ = simulate.__kwdefaults__, simulate.__doc__
-    ours.__qualname__, ours.__module__ = simulate.__qualname__, simulate.__module__
-    return {"pyroomacoustics.room:Room.simulate": ours}
+    simulate = types.FunctionType(code, theirs.__globals__, theirs.__name__, theirs.__defaults__, theirs.__closure__)
+    simulate.__kwdefaults__ = theirs.__kwdefaults__
+    return simulate
+
+
+def replacements():
+    return {"pyroomacoustics.room:Room.simulate": _simulate}

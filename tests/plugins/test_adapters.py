@@ -1,10 +1,12 @@
-"""haloconv.patch() of lhotse, SpeechBrain and audiomentations: their results, random numbers and errors."""
+"""haloconv.patch() of lhotse, SpeechBrain, audiomentations, ESPnet and NeMo: their results, random numbers and errors."""
 
 import importlib
+import json
 import random
 
 import numpy as np
 import pytest
+import scipy.signal
 import soundfile
 from test_python import hc  # noqa: F401  (a fixture)
 
@@ -124,3 +126,62 @@ def test_audiomentations_applies_as_before(hc, tmp_path, calls):
         for theirs, ours in zip(*results):
             close(ours, theirs)
     assert len(seen) == 4 * (1 + 2 + 1)  # each channel of each sound, which audiomentations makes float32
+
+
+def test_espnet_reverberates_as_before(hc, tmp_path, calls):
+    preprocessor = pytest.importorskip("espnet2.train.preprocessor")
+    generator, seen = np.random.default_rng(6), calls("_scipy", "convolve_tensors")
+
+    def reverberate():
+        np.random.seed(7)
+        results = []
+        for channels in (1, 2):
+            scp = tmp_path / f"rirs{channels}.scp"
+            scp.write_text("".join(f"r{i} {path}\n" for i, path in enumerate(rooms(tmp_path, channels=channels))))
+            common = preprocessor.CommonPreprocessor(train=True, rir_scp=str(scp), rir_apply_prob=1.0)
+            results += [common("u", {"speech": x.copy()})["speech"] for x in speech for _ in range(3)]
+            speaker = object.__new__(preprocessor.SpkPreprocessor)  # needs lists of speakers and noises
+            results += [speaker._convolve_rir(x[None], [str(tmp_path / "room0.wav")])[0] for x in speech]
+            results += [speaker._convolve_rir(np.stack([x, x]), [str(tmp_path / "room1.wav")])[0] for x in speech]
+            enhancement = object.__new__(preprocessor.EnhPreprocessor)
+            results.append(enhancement._get_early_signal(speech[0][None], responses[:channels], 0.01, 16000))
+        return results
+
+    speech = [generator.standard_normal(16000).astype(dtype) * np.float32(0.1) for dtype in ("f4", "f8")]
+    responses = generator.standard_normal((2, 2000)) * 0.1
+    theirs = reverberate()
+    with hc.patch("espnet") as names:
+        assert names == ["espnet2.train.preprocessor.scipy"]
+        ours = reverberate()
+    for one, other in zip(ours, theirs):
+        close(one, other)
+    assert len(seen) == 2 * (6 + 2 + 1) + 2  # of two channels and two responses: scipy
+    assert preprocessor.scipy is scipy
+
+
+def test_nemo_reverberates_as_before(hc, tmp_path, calls):
+    perturb = pytest.importorskip("nemo.collections.asr.parts.preprocessing.perturb")
+    seen, manifest = calls("_scipy", "convolve_tensors"), tmp_path / "rooms.json"
+    manifest.write_text("".join(json.dumps({"audio_filepath": str(path), "duration": soundfile.info(path).duration,
+                                            "offset": 0, "text": "-"}) + "\n" for path in rooms(tmp_path)))
+    speech = np.random.default_rng(8).standard_normal(16000).astype(np.float32) * 0.1
+
+    def reverberate(kind, **options):
+        transform, results = kind(**options), []
+        random.seed(9)
+        for n in (16000, 200):
+            sound = perturb.AudioSegment(speech[:n].copy(), 16000)
+            transform.perturb(sound)
+            results.append(sound.samples)
+        return results
+
+    cases = [(perturb.ImpulsePerturbation, {"manifest_path": str(manifest), "shift_impulse": shift,
+                                            "normalize_impulse": normalise})
+             for shift in (False, True) for normalise in (False, True)]
+    cases.append((perturb.RirAndNoisePerturbation, {"rir_manifest_path": str(manifest), "rir_prob": 1.0}))
+    for kind, options in cases:
+        theirs = reverberate(kind, **options)
+        with hc.patch("nemo"):
+            for ours, original in zip(reverberate(kind, **options), theirs):
+                close(ours, original)
+    assert len(seen) == 2 * len(cases) and perturb.signal is scipy.signal

@@ -15,7 +15,9 @@ class Project(NamedTuple):
 
 PROJECTS = {
     "audiomentations": Project("audiomentations", "0.43", "0.44"),
+    "espnet": Project("espnet", "202511", "202512"),
     "lhotse": Project("lhotse", "1.33", "1.34"),
+    "nemo": Project("nemo-toolkit", "3.0", "3.1"),
     "pyroomacoustics": Project("pyroomacoustics", "0.10", "0.11"),
     "speechbrain": Project("speechbrain", "1.1", "1.2"),
     "torch_audiomentations": Project("torch-audiomentations", "0.12", "0.13"),

@@ -235,6 +235,15 @@ def test_numbers_are_not_cut_to_32_bits(hc):
             hc.Stream(1, backend="cpu", **{name: 2**32 + 10})
 
 
+@pytest.mark.parametrize("method", ["auto", "fft"])  # without and with an engine
+def test_convolve_refuses_a_wrong_rate(hc, method):
+    for rate, error, text in ((-1, hc.Error, "rate is -1 Hz; give a positive rate"), (2**33, ValueError, "too large"),
+                              (44100.5, TypeError, ""), ("48000", TypeError, "")):
+        with pytest.raises(error, match=text) as caught:
+            hc.convolve(np.ones(9), np.ones(3), method=method, rate=rate, backend="cpu")
+        assert getattr(caught.value, "code", -1) == -1
+
+
 def test_arrays_that_hold_no_sound_are_refused(hc):
     for shape in [(5, 0), (0, 1, 1), (5, 1, 0), (5, 0, 1), ()]:
         with pytest.raises(ValueError, match="h has"):

@@ -64,6 +64,10 @@ def outcomes(project, patched, tests, folder):
                 for case in cases}
 
 
+def counts(results):
+    return ", ".join(str(list(results.values()).count(outcome)) for outcome in ("passed", "failed", "skipped"))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sources", type=pathlib.Path, default=BUILD / "upstream", metavar="DIR")
@@ -90,9 +94,8 @@ def main():
         for name in lost:
             print(f"{project}: fails with haloconv: {'::'.join(name)}", file=sys.stderr)
         worse += len(lost) + (not theirs)
-        passed = [list(results.values()).count("passed") for results in (theirs, ours)]
-        rows.append(f"| {project} | {version} | {len(theirs)} | {passed[0]} | {passed[1]} |")
-    print("| project | version | tests | pass without haloconv | with it |\n|---|---|--:|--:|--:|")
+        rows.append(f"| {project} | {version} | {' | '.join(map(counts, (theirs, ours)))} |")
+    print("| project | version | its own: passed, failed, skipped | with haloconv |\n|---|---|--:|--:|")
     print("\n".join(rows))
     sys.exit(worse > 0)
 

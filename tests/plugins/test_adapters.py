@@ -1,4 +1,4 @@
-"""haloconv.patch() of lhotse, SpeechBrain, audiomentations, ESPnet and NeMo: their results, random numbers and errors."""
+"""haloconv.patch() of lhotse, SpeechBrain, audiomentations, ESPnet, NeMo: their results, random numbers and errors."""
 
 import importlib
 import json

@@ -265,7 +265,8 @@ def reverb(hc, tmp_path, monkeypatch):
     (folder / "reverb.py").write_text(
         "def convolve(theirs):\n  return lambda: 'ours of ' + theirs()\n"
         "def play(theirs):\n  return lambda room: 'ours of ' + theirs(room)\n"
-        "def replacements():\n  return {'reverb:convolve': convolve, 'reverb:again': convolve, 'reverb:Room.play': play}\n")
+        "def replacements():\n\n"
+        "  return {'reverb:convolve': convolve, 'reverb:again': convolve, 'reverb:Room.play': play}\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(hc._patches._adapters, "__path__", [str(folder)])
     monkeypatch.setitem(hc._patches.PROJECTS, "reverb", hc._patches._adapters.Project("py-reverb", "1.9", "1.12"))

@@ -5,9 +5,9 @@
     tests/plugins/upstream.py [--sources DIR] [PROJECT ...]
 
 DIR has the source of each project, in a folder of its name; what is not there is cloned into it, at the version that is
-installed [build/upstream]. Projects that are not installed are left out. The output is a Markdown table. Exit 1: a test
-that passes without haloconv fails with it, no test of a project calls haloconv, or a project could not be tested. Needs
-pytest in this Python.
+installed [build/upstream]. Projects that are not installed are left out, and ESPnet and NeMo, whose tests do not
+reverberate. The output is a Markdown table. Exit 1: a test that passes without haloconv fails with it, no test of a
+project calls haloconv, or a project could not be tested. Needs pytest in this Python.
 """
 
 import argparse

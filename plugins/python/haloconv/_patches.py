@@ -75,7 +75,8 @@ def _rows(project):
 
 
 def patch(project: str) -> "contextlib.AbstractContextManager[List[str]]":
-    """Let a project convolve by haloconv: "lhotse", for instance. It must be installed.
+    """Let a project, which must be installed, convolve by haloconv: "lhotse", "speechbrain", "espnet", "nemo",
+    "torchaudio", "audiomentations", "torch_audiomentations" or "pyroomacoustics".
 
     Its functions are replaced in this process from now on, until unpatch(project), or until the end of the block of
     `with patch(project) as names:`; names are those that were replaced. Arguments, shapes, types, random numbers and
@@ -119,5 +120,5 @@ def unpatch(project: str) -> None:
             if vars(row.owner).get(row.attribute) is row.ours:
                 setattr(row.owner, row.attribute, row.theirs)
             else:
-                warnings.warn(f"unpatch({project!r}): another program has replaced {row} since; its function stays, and "
-                              "may still call haloconv", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"unpatch({project!r}): another program has replaced {row} since; its function "
+                              "stays, and may still call haloconv", RuntimeWarning, stacklevel=2)

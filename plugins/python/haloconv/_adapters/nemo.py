@@ -1,8 +1,8 @@
 """NeMo: the convolution of ImpulsePerturbation, which RirAndNoisePerturbation calls, too.
 
 It calls scipy.signal.fftconvolve; perturb.py gets a copy of scipy.signal with ours. haloconv computes sounds of one
-channel in float32, scipy all else. Reading and resampling of responses, random choices, the shift by the largest tap and
-the peak of 1 stay NeMo's.
+channel in float32, scipy all else. Reading and resampling of responses, random choices, the shift by the largest tap
+and the peak of 1 stay NeMo's.
 """
 
 from ._scipy import convolver, with_functions

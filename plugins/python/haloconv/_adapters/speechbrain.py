@@ -25,7 +25,7 @@ def _convolve1d(theirs):
         whole = ours(x, h[..., :n])
         y, tail = whole[..., :n], whole[..., n:]
         y = torch.cat((y[..., :tail.shape[-1]] + tail, y[..., tail.shape[-1]:]), -1)  # the end wraps round
-        shift = len(range(min(kernel.shape[1], n))[:rotation_index])  # as a slice cuts the response: negative, too large
+        shift = len(range(min(kernel.shape[1], n))[:rotation_index])  # as a slice does: negative, too large
         return y.roll(-shift, -1).to(waveform.dtype).transpose(1, 2)
     return convolve1d
 

@@ -21,7 +21,7 @@ def _fftconvolve(theirs):
         return theirs(x, y, mode)
 
     def fftconvolve(x: torch.Tensor, y: torch.Tensor, mode: str = "full") -> torch.Tensor:
-        """torchaudio.functional.fftconvolve by haloconv: [..., N] and [..., M], with torchaudio's errors. Any thread."""
+        """torchaudio.functional.fftconvolve by haloconv: [..., N] and [..., M], with its errors. Any thread."""
         if torch.jit.is_scripting():  # the compiler reads this branch only
             return theirs(x, y, mode)
         else:

@@ -299,7 +299,7 @@ static void read_graph(struct graph *g, const struct relaxed *args)
     add_inputs(g, relaxed_get(graph, "inputs"));
     add_outputs(g, relaxed_get(graph, "outputs"));
     warn_volumes(import, graph);
-    if (g->n_in + g->n_out == 0) {
+    if (g->n_in == 0 && g->n_out == 0) {
         IMPORT_REFUSE(import, args->line, "filter.graph", "has neither inputs nor outputs; name them");
         return;
     }

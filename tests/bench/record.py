@@ -4,11 +4,12 @@
     tests/bench/record.py [--results FOLDER] TITLE COMMAND ...
     tests/bench/record.py 'A file' python3 tests/bench/bench_files.py
 
-BENCH is the name that the command has: `bench_files.py` and `haloconv bench files` are both `files`. A file has the
-entries of one bench on one machine. An entry is a title with the machine, the command, the date and the output. An entry
-with the same title is replaced. Output that contains a Markdown table is kept as it is; other output becomes a code
-block. Standard error is not kept. The last line names the sections of BENCHMARKS.md that have figures of this bench:
-bring their tables up to date by hand. Exit: that of the bench; if it fails, nothing is written.
+BENCH is the name that the command has: `bench_files.py` and `haloconv bench files` are both `files`; `upstream` is that
+of tests/plugins/upstream.py. A file has the entries of one bench on one machine. An entry is a title with the machine,
+the command, the date and the output. An entry with the same title is replaced. Output that contains a Markdown table is
+kept as it is; other output becomes a code block. Standard error is not kept. The last line names the sections of
+BENCHMARKS.md that have figures of this bench: bring their tables up to date by hand. Exit: that of the bench; if it
+fails, nothing is written.
 """
 
 import argparse
@@ -51,9 +52,9 @@ def folder_of(name):
 
 
 def bench_of(command):
-    """files of `python3 tests/bench/bench_files.py`, scene of `haloconv bench scene`; None without a bench."""
-    found = re.search(r"\bbench[_ ]([a-z0-9]+)", command)
-    return found and found.group(1)
+    """files of `python3 tests/bench/bench_files.py`, scene of `haloconv bench scene`, upstream of upstream.py, or None."""
+    found = re.search(r"\bbench[_ ]([a-z0-9]+)|\b(upstream)\.py\b", command)
+    return found and (found.group(1) or found.group(2))
 
 
 def write(path, title, entry):

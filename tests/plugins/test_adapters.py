@@ -1,6 +1,6 @@
-"""haloconv.patch() of lhotse, SpeechBrain, audiomentations, NeMo and ESPnet: their results, random numbers and errors."""
+"""haloconv.patch() of lhotse, SpeechBrain, audiomentations, ESPnet, NeMo: their results, random numbers and errors."""
 
-import contextlib
+import importlib
 import json
 import random
 
@@ -16,6 +16,17 @@ def close(ours, theirs):
     assert abs(ours - theirs).max() <= 1e-5 * abs(theirs).max()
 
 
+@pytest.fixture
+def calls(hc, monkeypatch):
+    """calls(adapter, name): a list that grows with each call of this function of ours by an adapter."""
+    def count(adapter, name="ours"):
+        module, seen = importlib.import_module(f"haloconv._adapters.{adapter}"), []
+        function = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *arguments: seen.append(1) or function(*arguments))
+        return seen
+    return count
+
+
 def rooms(folder, rate=16000, channels=1):
     generator, paths = np.random.default_rng(1), []
     for i, taps in enumerate((4000, 1601, 300)):
@@ -26,8 +37,9 @@ def rooms(folder, rate=16000, channels=1):
     return paths
 
 
-def test_lhotse_reverberates_as_before(hc, tmp_path):
+def test_lhotse_reverberates_as_before(hc, tmp_path, calls):
     lhotse = pytest.importorskip("lhotse")
+    seen = calls("lhotse")
     noise = np.random.default_rng(2).standard_normal(16000) * 0.1
     soundfile.write(tmp_path / "speech.wav", noise, 16000, subtype="FLOAT")
     speech = lhotse.Recording.from_file(tmp_path / "speech.wav")
@@ -39,6 +51,7 @@ def test_lhotse_reverberates_as_before(hc, tmp_path):
             with hc.patch("lhotse") as names:
                 assert "lhotse.augmentation.rir.convolve1d" in names
                 close(cut.load_audio(), theirs)
+    assert len(seen) == 3 * (1 + 2)  # each channel of each response
     again = cut.load_audio()
     assert (again == theirs).all()
     other = lhotse.augmentation.ReverbWithImpulseResponse(lhotse.Recording.from_file(rooms(tmp_path, 8000)[0]))
@@ -52,11 +65,11 @@ def test_lhotse_reverberates_as_before(hc, tmp_path):
         assert ours(torch.ones(3), torch.ones(7).double()).dtype == torch.float64  # by lhotse
 
 
-def test_speechbrain_reverberates_as_before(hc):
+def test_speechbrain_reverberates_as_before(hc, calls):
     torch, processing = pytest.importorskip("torch"), pytest.importorskip("speechbrain.processing.signal_processing")
     from speechbrain.augment import time_domain
     torch.manual_seed(3)
-    theirs = processing.convolve1d
+    theirs, seen = processing.convolve1d, calls("speechbrain")
     x = torch.randn(4, 8001, 2)
     cases = [(x, torch.randn(1, 500, 1), 7), (x, torch.randn(4, 501, 2), 0), (x, torch.randn(1, 9000, 1), 20),
              (x[:, :1], torch.randn(1, 3, 1), 0), (x.double(), torch.randn(1, 50, 1), 3)]
@@ -68,6 +81,19 @@ def test_speechbrain_reverberates_as_before(hc):
             for padding in (0, (30, 5)):
                 options = {"use_fft": True, "rotation_index": index, "padding": padding}
                 close(processing.convolve1d(waveform, kernel, **options), theirs(waveform, kernel, **options))
+        assert len(seen) == 2 * (len(cases) - 1)  # all but float64
+        for a, b in ((torch.bfloat16, torch.bfloat16), (torch.float16, torch.float32), (torch.float32, torch.float16)):
+            waveform, kernel = x.to(a), cases[0][1].to(b)
+            ours, original = (function(waveform, kernel, use_fft=True) for function in (processing.convolve1d, theirs))
+            assert ours.dtype == original.dtype
+            assert (ours - original).abs().max() <= (1e-5 if a == torch.float32 else 8e-3) * original.abs().max()
+        for kernel in (torch.randn(3, 50, 2), torch.randn(4, 50, 3)):  # does not broadcast
+            errors = []
+            for function in (processing.convolve1d, theirs):
+                with pytest.raises(RuntimeError) as error:
+                    function(x, kernel, use_fft=True)
+                errors.append(str(error.value))
+            assert errors[0] == errors[1]
         short = torch.randn(2, 9, 1)  # 2 outputs of 1 input, in the time domain
         close(processing.convolve1d(x[..., :1], short.transpose(0, 2).transpose(0, 2)[:1], padding=(4, 4)),
               theirs(x[..., :1], short[:1], padding=(4, 4)))
@@ -82,8 +108,9 @@ def test_speechbrain_reverberates_as_before(hc):
     assert processing.convolve1d is theirs
 
 
-def test_audiomentations_applies_as_before(hc, tmp_path):
+def test_audiomentations_applies_as_before(hc, tmp_path, calls):
     project = pytest.importorskip("audiomentations")
+    seen = calls("_scipy", "convolve_tensors")
     folder = rooms(tmp_path, channels=2)[0].parent
     for shape, kept, dtype in (((8000,), True, "f4"), ((2, 1000), False, "f4"), ((8000,), True, "f8")):
         x = np.random.default_rng(4).standard_normal(shape).astype(dtype)
@@ -98,48 +125,63 @@ def test_audiomentations_applies_as_before(hc, tmp_path):
                 results.append([transform(x, 16000) for _ in range(4)])
         for theirs, ours in zip(*results):
             close(ours, theirs)
+    assert len(seen) == 4 * (1 + 2 + 1)  # each channel of each sound, which audiomentations makes float32
 
 
-def test_nemo_perturbs_as_before(hc, tmp_path):
-    perturb = pytest.importorskip("nemo.collections.asr.parts.preprocessing.perturb")
-    paths = rooms(tmp_path)
-    (tmp_path / "rooms.json").write_text("".join(
-        json.dumps({"audio_filepath": str(path), "duration": 0.1, "text": ""}) + "\n" for path in paths))
-    noise = np.random.default_rng(6).standard_normal(9000).astype("f4") * 0.1
-    results = []
-    for patched in (False, True):
-        random.seed(7)
-        sounds = []
-        with hc.patch("nemo") if patched else contextlib.nullcontext():
-            for options in ({}, {"shift_impulse": True, "normalize_impulse": True}):
-                sound = perturb.AudioSegment(noise, 16000)
-                perturb.ImpulsePerturbation(str(tmp_path / "rooms.json"), **options).perturb(sound)
-                sounds.append(sound.samples)
-            assert perturb.signal.get_window is scipy.signal.get_window
-        results.append(sounds)
-    for theirs, ours in zip(*results):
-        close(ours, theirs)
-        assert not np.array_equal(ours, theirs)  # haloconv was called
-    assert perturb.signal is scipy.signal
-
-
-def test_espnet_preprocesses_as_before(hc, tmp_path):
+def test_espnet_reverberates_as_before(hc, tmp_path, calls):
     preprocessor = pytest.importorskip("espnet2.train.preprocessor")
-    results = []
-    for patched in (False, True):
-        np.random.seed(8)
-        sounds = []
+    generator, seen = np.random.default_rng(6), calls("_scipy", "convolve_tensors")
+
+    def reverberate():
+        np.random.seed(7)
+        results = []
         for channels in (1, 2):
-            scp = "".join(f"room{i} {path}\n" for i, path in enumerate(rooms(tmp_path, channels=channels)))
-            (tmp_path / "rooms.scp").write_text(scp)
-            common = preprocessor.CommonPreprocessor(train=True, rir_scp=str(tmp_path / "rooms.scp"))
-            enhance = preprocessor.EnhPreprocessor(train=True, rir_scp=str(tmp_path / "rooms.scp"), sample_rate=16000)
-            sound = np.random.default_rng(9).standard_normal(9000) * 0.1
-            with hc.patch("espnet") if patched else contextlib.nullcontext():
-                sounds.append(common("a", {"speech": sound})["speech"])
-                sounds += enhance("a", {"speech_mix": sound, "speech_ref1": sound}).values()
-        results.append(sounds)
-    for theirs, ours in zip(*results):
-        close(ours, theirs)
-        assert not np.array_equal(ours, theirs)  # haloconv was called
-    assert preprocessor.scipy.signal is scipy.signal
+            scp = tmp_path / f"rirs{channels}.scp"
+            scp.write_text("".join(f"r{i} {path}\n" for i, path in enumerate(rooms(tmp_path, channels=channels))))
+            common = preprocessor.CommonPreprocessor(train=True, rir_scp=str(scp), rir_apply_prob=1.0)
+            results += [common("u", {"speech": x.copy()})["speech"] for x in speech for _ in range(3)]
+            speaker = object.__new__(preprocessor.SpkPreprocessor)  # needs lists of speakers and noises
+            results += [speaker._convolve_rir(x[None], [str(tmp_path / "room0.wav")])[0] for x in speech]
+            results += [speaker._convolve_rir(np.stack([x, x]), [str(tmp_path / "room1.wav")])[0] for x in speech]
+            enhancement = object.__new__(preprocessor.EnhPreprocessor)
+            results.append(enhancement._get_early_signal(speech[0][None], responses[:channels], 0.01, 16000))
+        return results
+
+    speech = [generator.standard_normal(16000).astype(dtype) * np.float32(0.1) for dtype in ("f4", "f8")]
+    responses = generator.standard_normal((2, 2000)) * 0.1
+    theirs = reverberate()
+    with hc.patch("espnet") as names:
+        assert names == ["espnet2.train.preprocessor.scipy"]
+        ours = reverberate()
+    for one, other in zip(ours, theirs):
+        close(one, other)
+    assert len(seen) == 2 * (6 + 2 + 1) + 2  # of two channels and two responses: scipy
+    assert preprocessor.scipy is scipy
+
+
+def test_nemo_reverberates_as_before(hc, tmp_path, calls):
+    perturb = pytest.importorskip("nemo.collections.asr.parts.preprocessing.perturb")
+    seen, manifest = calls("_scipy", "convolve_tensors"), tmp_path / "rooms.json"
+    manifest.write_text("".join(json.dumps({"audio_filepath": str(path), "duration": soundfile.info(path).duration,
+                                            "offset": 0, "text": "-"}) + "\n" for path in rooms(tmp_path)))
+    speech = np.random.default_rng(8).standard_normal(16000).astype(np.float32) * 0.1
+
+    def reverberate(kind, **options):
+        transform, results = kind(**options), []
+        random.seed(9)
+        for n in (16000, 200):
+            sound = perturb.AudioSegment(speech[:n].copy(), 16000)
+            transform.perturb(sound)
+            results.append(sound.samples)
+        return results
+
+    cases = [(perturb.ImpulsePerturbation, {"manifest_path": str(manifest), "shift_impulse": shift,
+                                            "normalize_impulse": normalise})
+             for shift in (False, True) for normalise in (False, True)]
+    cases.append((perturb.RirAndNoisePerturbation, {"rir_manifest_path": str(manifest), "rir_prob": 1.0}))
+    for kind, options in cases:
+        theirs = reverberate(kind, **options)
+        with hc.patch("nemo"):
+            for ours, original in zip(reverberate(kind, **options), theirs):
+                close(ours, original)
+    assert len(seen) == 2 * len(cases) and perturb.signal is scipy.signal

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import typing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -234,6 +235,15 @@ def test_numbers_are_not_cut_to_32_bits(hc):
             hc.Stream(1, backend="cpu", **{name: 2**32 + 10})
 
 
+@pytest.mark.parametrize("method", ["auto", "fft"])  # without and with an engine
+def test_convolve_refuses_a_wrong_rate(hc, method):
+    for rate, error, text in ((-1, hc.Error, "rate is -1 Hz; give a positive rate"), (2**33, ValueError, "too large"),
+                              (44100.5, TypeError, ""), ("48000", TypeError, "")):
+        with pytest.raises(error, match=text) as caught:
+            hc.convolve(np.ones(9), np.ones(3), method=method, rate=rate, backend="cpu")
+        assert getattr(caught.value, "code", -1) == -1
+
+
 def test_arrays_that_hold_no_sound_are_refused(hc):
     for shape in [(5, 0), (0, 1, 1), (5, 1, 0), (5, 0, 1), ()]:
         with pytest.raises(ValueError, match="h has"):
@@ -245,36 +255,103 @@ def test_arrays_that_hold_no_sound_are_refused(hc):
             hc.convolve(x, h, backend="cpu")
 
 
-def test_a_project_convolves_by_haloconv_until_it_is_unpatched(hc, tmp_path, monkeypatch):
-    """A project and its adapter, made here."""
-    (tmp_path / "reverb.py").write_text("class Room:\n  def play(self): return 'own'\ndef convolve(): return 'own'\n")
+@pytest.fixture
+def reverb(hc, tmp_path, monkeypatch):
+    """(A project, a function that installs a version of it): its adapter, too, is made here."""
+    (tmp_path / "reverb.py").write_text("class Room:\n  def play(self): return 'own'\ndef convolve(): return 'own'\n"
+                                        "again = convolve\n")
     folder = tmp_path / "adapters"
     folder.mkdir()
-    (folder / "reverb.py").write_text("DISTRIBUTION, VERSIONS = 'py-reverb', ('1.9', '1.12')\ndef replacements():\n"
-                                      "  return {'reverb:convolve': lambda: 'ours', 'reverb:Room.play': lambda _: 'ours'}\n")
+    (folder / "reverb.py").write_text(
+        "def convolve(theirs):\n  return lambda: 'ours of ' + theirs()\n"
+        "def play(theirs):\n  return lambda room: 'ours of ' + theirs(room)\n"
+        "def replacements():\n\n"
+        "  return {'reverb:convolve': convolve, 'reverb:again': convolve, 'reverb:Room.play': play}\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(hc._patches._adapters, "__path__", [str(folder)])
-    version = "1.10.2"
-    monkeypatch.setattr(hc._patches.importlib.metadata, "version", lambda name: {"py-reverb": version}[name])
-    reverb = importlib.import_module("reverb")
-    said = lambda: {reverb.convolve(), reverb.Room().play()}
+    monkeypatch.setitem(hc._patches.PROJECTS, "reverb", hc._patches._adapters.Project("py-reverb", "1.9", "1.12"))
+    installed = hc._patches.importlib.metadata.version
+
+    def install(version):
+        monkeypatch.setattr(hc._patches.importlib.metadata, "version",
+                            lambda name: version if name == "py-reverb" else installed(name))
+
+    install("1.10.2")
+    yield importlib.import_module("reverb"), install
+    hc.unpatch("reverb")
+    sys.modules.pop("reverb")
+    sys.modules.pop("haloconv._adapters.reverb", None)
+
+
+def test_a_project_convolves_by_haloconv_until_it_is_unpatched(hc, reverb):
+    project = reverb[0]
+    own = project.convolve
+    said = lambda: {project.convolve(), project.again(), project.Room().play()}
     with hc.patch("reverb") as names:
-        assert said() == {"ours"} and names == ["reverb.convolve", "Room.play"]
-        with hc.patch("reverb"):  # again: changes nothing, nor does its end
-            pass
-        assert said() == {"ours"}
-    assert said() == {"own"}
+        assert said() == {"ours of own"} and names == ["reverb.convolve", "reverb.again", "Room.play"]
+        assert project.convolve is project.again
+        assert pickle.loads(pickle.dumps(project.convolve)) is project.convolve  # by the project's name
+    assert said() == {"own"} and project.convolve is own
     hc.patch("reverb")
-    assert said() == {"ours"}
+    assert said() == {"ours of own"}
     hc.unpatch("reverb")
     hc.unpatch("reverb")
     assert said() == {"own"}
-    for version in ("1.8.9", "1.12"):
+
+
+def test_the_last_block_of_a_patch_ends_it(hc, reverb):
+    project = reverb[0]
+    outer, inner = hc.patch("reverb"), hc.patch("reverb")
+    with inner:
+        with outer:
+            pass
+        assert project.convolve() == "ours of own"
+    assert project.convolve() == "own"
+    hc.patch("reverb")  # without a block: until unpatch()
+    with hc.patch("reverb") as names:
+        assert len(names) == 3
+    assert project.convolve() == "ours of own"
+    with hc.patch("reverb"):
+        hc.unpatch("reverb")
+        assert project.convolve() == "own"
+        hc.patch("reverb")
+    assert project.convolve() == "ours of own"  # the end of a block of an earlier patch
+
+
+def test_unpatching_leaves_what_others_put_over_ours(hc, reverb, monkeypatch):
+    project = reverb[0]
+    monkeypatch.setattr(project, "convolve", lambda: "other")
+    with hc.patch("reverb"):
+        assert project.convolve() == "ours of other"  # what stood there when it was patched
+        ours = project.convolve
+        monkeypatch.setattr(project, "convolve", lambda: "wrapped " + ours())
+        with pytest.warns(RuntimeWarning, match=r"replaced reverb\.convolve since"):
+            hc.unpatch("reverb")
+    assert project.convolve() == "wrapped ours of other" and project.again() == project.Room().play() == "own"
+
+
+def test_a_project_in_another_version_is_not_touched(hc, reverb, monkeypatch):
+    project, install = reverb
+    adapter = Path(hc._patches._adapters.__path__[0], "reverb.py")
+    adapter.write_text("import reverb.of_another_version\n" + adapter.read_text())
+    for version in ("1.8.9", "1.9rc1", "1.9.0.dev3", "1.12", "1.12.0a1", "2", "0+unknown", None):
+        install(version)
         with pytest.raises(RuntimeError, match=r"from 1\.9 on and below 1\.12"):
             hc.patch("reverb")
-    with pytest.raises(ValueError, match="known are reverb"):
+    with pytest.raises(ValueError, match="known are .*reverb"):
         hc.patch("rverb")
-    assert said() == {"own"}
+    monkeypatch.undo()
+    monkeypatch.setitem(hc._patches.PROJECTS, "reverb", hc._patches._adapters.Project("py-reverb", "1.9", "1.12"))
+    with pytest.raises(ModuleNotFoundError, match="py-reverb is not installed"):
+        hc.patch("reverb")
+    assert project.convolve() == "own"
+
+
+@pytest.mark.parametrize("version", ["1.9", "1.9.0+cpu", "1.9.post1", "1.10rc1", "1.11.99"])
+def test_versions_that_an_adapter_knows(hc, reverb, version):
+    reverb[1](version)
+    with hc.patch("reverb"):
+        assert reverb[0].convolve() == "ours of own"
 
 
 @pytest.mark.parametrize("kind", ["f8", "f2", "i2", "u1", ">f4", "?"])

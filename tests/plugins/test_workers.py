@@ -57,6 +57,33 @@ def test_workers_compute_what_the_parent_does(hc, items, start):
     assert len(drawn) == 8 and len(set(drawn)) >= 6  # 200 responses; workers that share a seed draw 4
 
 
+class Draws:
+    """Items of a worker: (its number, the responses that a module with a seed draws)."""
+
+    def __init__(self, augment):
+        self.augment = augment
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, i):
+        self.augment(torch.ones(16, 1, 8))
+        return torch.utils.data.get_worker_info().id, self.augment.chosen
+
+
+def test_each_worker_has_its_draws_which_repeat(hc):
+    def draws(seed, torch_seed, epochs=2):
+        torch.manual_seed(torch_seed)
+        data = DataLoader(Draws(hc.torch.ApplyImpulseResponse(torch.randn(1000, 3), p=1.0, seed=seed)), batch_size=None,
+                          num_workers=2, multiprocessing_context="fork", timeout=60)
+        return [tuple(chosen.tolist()) for _ in range(epochs) for _, chosen in data]
+
+    first = draws(5, 7)
+    assert len(set(first)) == 16  # workers, items and epochs
+    assert draws(5, 7) == first
+    assert not set(first) & set(draws(6, 7)) and not set(first) & set(draws(5, 8))
+
+
 def test_a_worker_asks_for_its_share(hc, items, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "7")  # torch's number is nearer
     monkeypatch.setattr(hc._arrays._plans, "by_key", {})  # the parent's

@@ -3,6 +3,7 @@
 import os
 from typing import Optional, Sequence, Union
 
+import numpy as np
 import torch
 
 from ._banks import Bank
@@ -99,8 +100,9 @@ class ApplyImpulseResponse(torch.nn.Module):
     lengths       of a tensor: the taps of each response; later ones count as 0
     seed          None: draws on the device of x from torch's generator there, which torch.manual_seed sets; nothing
                   waits, and a CUDA graph may capture it. A number: draws on the CPU from a separate generator, the
-                  same on every device; the module's copies and pickles continue from its state, so that all workers
-                  of a DataLoader draw the same
+                  same on every device; the module's copies and pickles continue from its state. Each worker of a
+                  DataLoader has its own draws, new ones in each epoch, from this seed and torch's seed of the
+                  worker: they repeat if torch.manual_seed, or the DataLoader's generator, repeats, too
 
     In eval mode (module.eval()) x is returned as it is. `chosen` holds the last draw: the number of the response for
     each example (per="channel": for each channel), -1 where x stayed as it is.
@@ -137,6 +139,7 @@ class ApplyImpulseResponse(torch.nn.Module):
         self.register_buffer("responses", responses.clone(memory_format=torch.contiguous_format), persistent=False)
         self.p, self.per, self.keep_level, self.rate, self.chosen = p, per, keep_level, rate, None
         self._generator = None if seed is None else torch.Generator(_CPU).manual_seed(seed)
+        self._worker_seed = None  # torch's seed of the DataLoader's worker that the generator draws for
 
     def __getstate__(self):
         generator = self._generator
@@ -156,6 +159,11 @@ class ApplyImpulseResponse(torch.nn.Module):
     def _draw(self, size, device):
         """Draw `chosen` on the CPU or on the device. Returns which of them are applied; None: all."""
         at = device if self._generator is None else _CPU
+        worker = None if self._generator is None else torch.utils.data.get_worker_info()
+        if worker is not None and worker.seed != self._worker_seed:
+            seeds = [seed % 2**64 for seed in (self._generator.initial_seed(), worker.seed)]
+            self._generator.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0] >> 1))
+            self._worker_seed = worker.seed
         index = torch.randint(len(self.responses), size, generator=self._generator, device=at)
         applied = None
         if self.p < 1:

@@ -378,8 +378,9 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
           One channel in x: M outputs. Two channels and M = 4: true stereo, in the order L>L L>R R>L R>R.
           Or [frames, inputs, outputs]: a matrix of responses.
     mode  "full": N + K - 1 frames; "causal": the first N of them; "same": N of them from (K - 1) // 2 on, as in scipy
-    backend, method, n_threads, rate: as for Stream. "auto" opens no engine for sounds and responses of less than 2^24
-          samples together: they are convolved as by convolve_tensors() on the CPU, where method and rate mean nothing
+    backend, method, n_threads, rate: as for Stream. "auto" opens no engine if (N + K) times the number of pairs of an
+          input and an output is less than 2^24: they are convolved as by convolve_tensors() on the CPU, where method
+          and rate mean nothing
 
     Returns float32 [frames] if x and h have one dimension, else [frames, outputs]. NaN and infinite samples in x count
     as 0 and cause a RuntimeWarning with their number.
@@ -404,6 +405,9 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
     pairs, n_out = _routes(h, n_in)
     taps = len(pairs[0][2])
     if backend in ("auto", "cpu") and method == "auto" and n > 0 and len(pairs) * (n + taps) < _ENGINE_FRAMES:
+        _set(_Config(), "rate", rate or 0)
+        if rate and rate < 1:
+            raise Error(-1, f"rate is {rate} Hz; give a positive rate")  # HC_EINVAL, as an engine says it
         responses = _floats("h", h)
         if np.isfinite(planar).all() and np.isfinite(responses).all():  # an engine counts them, or refuses them
             sound = planar[0] if np.ndim(x) == 1 else planar.T

@@ -710,14 +710,15 @@ def _has_cuda():
 
 
 def _can_convolve(x, y):
-    """Whether convolve() takes two tensors that broadcast; an adapter gives all others to the project's own function.
+    """Whether convolve() takes two tensors; an adapter gives all others to the project's own function.
 
     torch.jit.trace records torch's own operators only. devices() is for GPU tensors only: it initialises CUDA.
     """
     return (not torch.jit.is_tracing() and isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor)
             and x.dtype in _TYPES and y.dtype in _TYPES
             and x.device == y.device and (x.device.type == "cpu" or (x.is_cuda and (_is_compiling() or _has_cuda())))
-            and x.dim() > 0 and y.dim() > 0 and x.numel() > 0 and y.numel() > 0)
+            and x.dim() > 0 and y.dim() > 0 and x.numel() > 0 and y.numel() > 0
+            and all(n == m or 1 in (n, m) for n, m in zip(x.shape[-2::-1], y.shape[-2::-1])))  # broadcast
 
 
 def install() -> "AbstractContextManager[List[str]]":

@@ -1,4 +1,4 @@
-"""Convolution by haloconv for projects that call scipy.signal, and modules in which it stands."""
+"""scipy.signal.convolve and fftconvolve by haloconv, for the projects that call them."""
 
 import types
 
@@ -6,25 +6,29 @@ import numpy as np
 
 from .._arrays import convolve_tensors
 
+FLOATS = (np.float16, np.float32, np.float64)
 
-def by_haloconv(original, *kinds):
-    """`original`, scipy.signal.convolve or fftconvolve, by haloconv for two arrays [N] and [M], or [1, N] and
-    [channels, M], whose common type is one of `kinds`. It computes in float32, within 1e-5 of the peak. `original`
-    computes all else and raises its errors. Any thread."""
-    def convolve(in1, in2, mode="full", *args, **options):
-        a, b = np.asarray(in1), np.asarray(in2)
-        kind = np.result_type(a, b)
-        if not (mode == "full" and a.size and b.size and kind in kinds and a.ndim == b.ndim
-                and (a.ndim == 1 or (a.ndim == 2 and 1 in (len(a), len(b))))):
-            return original(in1, in2, mode, *args, **options)
-        x, h = (a, b) if a.shape[-1] >= b.shape[-1] else (b, a)  # the shorter one is the filter
-        return convolve_tensors(x, h).astype(kind, copy=False)
+
+def convolver(theirs, dtypes=FLOATS):
+    """scipy's function (theirs) by haloconv: [N] and [M], or [C, N] and [1, M]. Any thread.
+
+    haloconv computes results of these dtypes in float32, within 1e-5 of their peak. theirs computes all else: other
+    types, modes and methods, empty arrays, convolution in two dimensions.
+    """
+    def convolve(in1, in2, mode="full", *arguments, **options):
+        x, h = np.asarray(in1), np.asarray(in2)
+        dtype = np.result_type(x, h)
+        if (mode != "full" or arguments or options or dtype not in dtypes or x.ndim != h.ndim or x.ndim not in (1, 2)
+                or not (x.size and h.size) or (x.ndim == 2 and 1 not in (x.shape[0], h.shape[0]))):
+            return theirs(in1, in2, mode, *arguments, **options)
+        if x.shape[-1] < h.shape[-1]:  # the shorter one is the filter
+            x, h = h, x
+        return np.asarray(convolve_tensors(x, h)).astype(dtype, copy=False)
     return convolve
 
 
-def module_with(module, **changed):
-    """A module that has all of `module`, and the changed names."""
-    ours = types.ModuleType(module.__name__, module.__doc__)
-    ours.__getattr__ = lambda name: getattr(module, name)
-    vars(ours).update(changed)
-    return ours
+def with_functions(module, **functions):
+    """A copy of a module with other functions in place of some."""
+    copy = types.ModuleType(module.__name__, module.__doc__)
+    vars(copy).update(vars(module), **functions)
+    return copy

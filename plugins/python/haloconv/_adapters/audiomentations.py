@@ -4,14 +4,13 @@ haloconv computes float32 and float16 sounds; scipy, which audiomentations calls
 random responses and their cache stay audiomentations'; it resamples responses to the sound's rate itself.
 """
 
+import functools
+
 import numpy as np
-import scipy.signal
 
-from ._scipy import by_haloconv
-
-DISTRIBUTION, VERSIONS = "audiomentations", ("0.43", "0.44")
+from ._scipy import convolver
 
 
 def replacements():
     return {"audiomentations.augmentations.apply_impulse_response:convolve":
-            by_haloconv(scipy.signal.convolve, np.float32, np.float16)}
+            functools.partial(convolver, dtypes=(np.float16, np.float32))}

@@ -1,19 +1,19 @@
-"""ESPnet: the convolutions of its preprocessors (espnet2/train/preprocessor.py), which rir_scp of a recipe requests.
+"""ESPnet: the convolutions of its preprocessors: _convolve_rir of CommonPreprocessor (ASR, TTS, enhancement),
+SpkPreprocessor and LIDPreprocessor, and the early part of the response in EnhPreprocessor.
 
-Their sounds are float64 as before; haloconv computes them in float32. Levels, early reflections and random responses
-stay ESPnet's. CommonPreprocessor convolves with responses of any rate in silence: give it those of the sounds' rate.
+They call scipy.signal.convolve; espnet2.train.preprocessor gets a copy of scipy with ours. haloconv computes one
+channel with one or more responses, or the channels of a sound with one response, in float32; results are of the type
+that scipy gives, float64 as a rule. scipy computes all else, for example a sound of several channels with a response
+of several, which scipy convolves across the channels, too. Reading, random choices and levels stay ESPnet's.
+SpkPreprocessor and LIDPreprocessor do not compare the rate of a response with the sound's, with or without haloconv.
 """
 
-import espnet2.train.preprocessor
-import numpy as np
-import scipy.signal
+from ._scipy import convolver, with_functions
 
-from ._scipy import by_haloconv, module_with
 
-DISTRIBUTION, VERSIONS = "espnet", ("202511", "202512")
-
-_signal = module_with(scipy.signal, convolve=by_haloconv(scipy.signal.convolve, np.float32, np.float64))
+def _scipy(theirs):
+    return with_functions(theirs, signal=with_functions(theirs.signal, convolve=convolver(theirs.signal.convolve)))
 
 
 def replacements():
-    return {"espnet2.train.preprocessor:scipy": module_with(scipy, signal=_signal)}
+    return {"espnet2.train.preprocessor:scipy": _scipy}

@@ -1,18 +1,15 @@
-"""NeMo: the convolution of ImpulsePerturbation (asr/parts/preprocessing/perturb.py).
+"""NeMo: the convolution of ImpulsePerturbation, which RirAndNoisePerturbation calls, too.
 
-It resamples responses to the sound's rate itself. Levels, the shift by the direct sound and random responses stay
-NeMo's. RirAndNoisePerturbation calls ImpulsePerturbation.
+It calls scipy.signal.fftconvolve; perturb.py gets a copy of scipy.signal with ours. haloconv computes sounds of one
+channel in float32, scipy all else. Reading and resampling of responses, random choices, the shift by the largest tap
+and the peak of 1 stay NeMo's.
 """
 
-import nemo.collections.asr.parts.preprocessing.perturb
-import numpy as np
-import scipy.signal
+from ._scipy import convolver, with_functions
 
-from ._scipy import by_haloconv, module_with
 
-DISTRIBUTION, VERSIONS = "nemo-toolkit", ("3.0", "3.1")
-
-_signal = module_with(scipy.signal, fftconvolve=by_haloconv(scipy.signal.fftconvolve, np.float32, np.float64))
+def _signal(theirs):
+    return with_functions(theirs, fftconvolve=convolver(theirs.fftconvolve))
 
 
 def replacements():

@@ -8,26 +8,23 @@ computes them in float32, within 1e-5 of the peak. scipy computes complex and em
 
 import types
 
-import numpy as np
-import pyroomacoustics.room
 import scipy.signal
 
-from ._scipy import by_haloconv
+from ._scipy import convolver
 
-DISTRIBUTION, VERSIONS = "pyroomacoustics", ("0.10", "0.11")
-
-fftconvolve = by_haloconv(scipy.signal.fftconvolve, np.float32, np.float64)  # simulate imports it from here
+fftconvolve = convolver(scipy.signal.fftconvolve)
 
 
-def replacements():
-    simulate = pyroomacoustics.room.Room.simulate
-    code = simulate.__code__
+def _simulate(theirs):
+    code = theirs.__code__
     if code.co_names.count("scipy.signal") != 1:
         raise RuntimeError("patch('pyroomacoustics'): Room.simulate does not import scipy.signal; another program "
                            "has replaced it, undo that first")
     code = code.replace(co_names=tuple(__name__ if name == "scipy.signal" else name for name in code.co_names))
-    ours = types.FunctionType(code, simulate.__globals__, simulate.__name__, simulate.__defaults__,
-                              simulate.__closure__)
-    ours.__kwdefaults__, ours.__doc__ = simulate.__kwdefaults__, simulate.__doc__
-    ours.__qualname__, ours.__module__ = simulate.__qualname__, simulate.__module__
-    return {"pyroomacoustics.room:Room.simulate": ours}
+    simulate = types.FunctionType(code, theirs.__globals__, theirs.__name__, theirs.__defaults__, theirs.__closure__)
+    simulate.__kwdefaults__ = theirs.__kwdefaults__
+    return simulate
+
+
+def replacements():
+    return {"pyroomacoustics.room:Room.simulate": _simulate}

@@ -5,32 +5,31 @@ SpeechBrain's own function computes all else, also short filters in the time dom
 Levels and random responses stay SpeechBrain's. Neither function knows rates.
 """
 
-import speechbrain.processing.signal_processing
 import torch
 
 from ..torch import _can_convolve, convolve as ours
 
-DISTRIBUTION, VERSIONS = "speechbrain", ("1.1", "1.2")
 
-_theirs = speechbrain.processing.signal_processing.convolve1d
-
-
-def convolve1d(waveform: torch.Tensor, kernel: torch.Tensor, padding=0, pad_type="constant", stride=1, groups=1,
-               use_fft=False, rotation_index=0) -> torch.Tensor:
-    """speechbrain.processing.signal_processing.convolve1d by haloconv: [batch, N, channels]. Any thread."""
-    if not (use_fft and _can_convolve(waveform, kernel) and waveform.dim() == kernel.dim() == 3):
-        return _theirs(waveform, kernel, padding, pad_type, stride, groups, use_fft, rotation_index)
-    x, h = waveform.transpose(1, 2), kernel.transpose(1, 2)
-    if isinstance(padding, tuple):
-        x = torch.nn.functional.pad(x, padding, pad_type)
-    n = x.shape[-1]
-    whole = ours(x, h[..., :n]).to(x.dtype)
-    y, tail = whole[..., :n], whole[..., n:]
-    y = torch.cat((y[..., :tail.shape[-1]] + tail, y[..., tail.shape[-1]:]), -1)  # the end wraps round
-    shift = len(range(min(kernel.shape[1], n))[:rotation_index])  # as a slice cuts the response: negative, too large
-    return y.roll(-shift, -1).transpose(1, 2)
+def _convolve1d(theirs):
+    def convolve1d(waveform: torch.Tensor, kernel: torch.Tensor, padding=0, pad_type="constant", stride=1, groups=1,
+                   use_fft=False, rotation_index=0) -> torch.Tensor:
+        """speechbrain.processing.signal_processing.convolve1d by haloconv: [batch, N, channels]. Any thread."""
+        if not (use_fft and isinstance(waveform, torch.Tensor) and isinstance(kernel, torch.Tensor)
+                and waveform.dim() == kernel.dim() == 3
+                and _can_convolve(waveform.transpose(1, 2), kernel.transpose(1, 2))):
+            return theirs(waveform, kernel, padding, pad_type, stride, groups, use_fft, rotation_index)
+        x, h = waveform.transpose(1, 2).float(), kernel.transpose(1, 2).float()
+        if isinstance(padding, tuple):
+            x = torch.nn.functional.pad(x, padding, pad_type)
+        n = x.shape[-1]
+        whole = ours(x, h[..., :n])
+        y, tail = whole[..., :n], whole[..., n:]
+        y = torch.cat((y[..., :tail.shape[-1]] + tail, y[..., tail.shape[-1]:]), -1)  # the end wraps round
+        shift = len(range(min(kernel.shape[1], n))[:rotation_index])  # as a slice does: negative, too large
+        return y.roll(-shift, -1).to(waveform.dtype).transpose(1, 2)
+    return convolve1d
 
 
 def replacements():
-    return {f"speechbrain.{module}:convolve1d": convolve1d
+    return {f"speechbrain.{module}:convolve1d": _convolve1d
             for module in ("processing.signal_processing", "augment.time_domain")}

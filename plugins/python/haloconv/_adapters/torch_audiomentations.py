@@ -6,29 +6,21 @@ project's own function computes all else and raises its errors. mode="same" is h
 """
 
 import torch
-import torch_audiomentations.utils.convolution
 
 from ..torch import _can_convolve, convolve as ours
 
-DISTRIBUTION, VERSIONS = "torch-audiomentations", ("0.12", "0.13")
 
-_theirs = torch_audiomentations.utils.convolution.convolve
-
-
-def _do_broadcast(a, b):
-    return all(n == m or n == 1 or m == 1 for n, m in zip(a[::-1], b[::-1]))
-
-
-def convolve(signal: torch.Tensor, kernel: torch.Tensor, mode: str = "full") -> torch.Tensor:
-    """torch_audiomentations.utils.convolution.convolve by haloconv: [..., N] and [..., M]. Any thread."""
-    if not (_can_convolve(signal, kernel) and mode in ("full", "valid", "same")
-            and _do_broadcast(signal.shape[:-1], kernel.shape[:-1])):
-        return _theirs(signal, kernel, mode)
-    if kernel.shape[-1] > signal.shape[-1]:  # the shorter operand is the filter
-        signal, kernel = kernel, signal
-    return ours(signal, kernel, mode)
+def _convolve(theirs):
+    def convolve(signal: torch.Tensor, kernel: torch.Tensor, mode: str = "full") -> torch.Tensor:
+        """torch_audiomentations.utils.convolution.convolve by haloconv: [..., N] and [..., M]. Any thread."""
+        if not (_can_convolve(signal, kernel) and mode in ("full", "valid", "same")):
+            return theirs(signal, kernel, mode)
+        if kernel.shape[-1] > signal.shape[-1]:  # the shorter operand is the filter
+            signal, kernel = kernel, signal
+        return ours(signal, kernel, mode)
+    return convolve
 
 
 def replacements():
-    return {f"torch_audiomentations{module}:convolve": convolve
+    return {f"torch_audiomentations{module}:convolve": _convolve
             for module in ("", ".utils.convolution", ".augmentations.impulse_response")}

@@ -10,29 +10,24 @@ before by `from torchaudio.functional import fftconvolve`.
 """
 
 import torch
-import torchaudio.functional
 
 from ..torch import _can_convolve, fftconvolve as ours
 
-DISTRIBUTION, VERSIONS = "torchaudio", ("2.11", "2.12")
 
-_theirs = torchaudio.functional.functional.fftconvolve
+def _fftconvolve(theirs):
+    def eager(x, y, mode):
+        if _can_convolve(x, y) and x.dim() == y.dim() and mode in ("full", "valid", "same"):
+            return ours(x, y, mode)
+        return theirs(x, y, mode)
 
-
-def _fftconvolve(x, y, mode):
-    if (_can_convolve(x, y) and x.dim() == y.dim() and mode in ("full", "valid", "same")
-            and all(a == b or a == 1 or b == 1 for a, b in zip(x.shape[:-1], y.shape[:-1]))):
-        return ours(x, y, mode)
-    return _theirs(x, y, mode)
-
-
-def fftconvolve(x: torch.Tensor, y: torch.Tensor, mode: str = "full") -> torch.Tensor:
-    """torchaudio.functional.fftconvolve by haloconv: [..., N] and [..., M], with torchaudio's errors. Any thread."""
-    if torch.jit.is_scripting():  # the compiler reads this branch only
-        return _theirs(x, y, mode)
-    else:
-        return _fftconvolve(x, y, mode)
+    def fftconvolve(x: torch.Tensor, y: torch.Tensor, mode: str = "full") -> torch.Tensor:
+        """torchaudio.functional.fftconvolve by haloconv: [..., N] and [..., M], with its errors. Any thread."""
+        if torch.jit.is_scripting():  # the compiler reads this branch only
+            return theirs(x, y, mode)
+        else:
+            return eager(x, y, mode)
+    return fftconvolve
 
 
 def replacements():
-    return {f"torchaudio.functional{module}:fftconvolve": fftconvolve for module in ("", ".functional")}
+    return {f"torchaudio.functional{module}:fftconvolve": _fftconvolve for module in ("", ".functional")}

@@ -206,13 +206,18 @@ static int read_channels(struct import *import, const struct relaxed *args, cons
     return 0;
 }
 
-/* Computes how many copies of the graph the streams' channels need. Sets the channel counts. */
+/* Computes how many copies of the graph the streams' channels need; 0: the graph has no ports. Sets the channel
+ * counts. */
 static int count_copies(struct graph *g, const struct relaxed *args)
 {
+    int in_each = g->n_in ? g->n_in : g->n_out, out_each = g->n_out ? g->n_out : g->n_in;
+    if (in_each == 0 || out_each == 0) {
+        IMPORT_REFUSE(g->import, args->line, "filter.graph", "has neither inputs nor outputs; name them");
+        return 0;
+    }
     struct configuration *c = g->import->c;
     int n_in = read_channels(g->import, args, "capture.props", c->in_port);
     int n_out = read_channels(g->import, args, "playback.props", c->out_port);
-    int in_each = g->n_in ? g->n_in : g->n_out, out_each = g->n_out ? g->n_out : g->n_in;
     if (n_in == 0) n_in = in_each;
     int copies = n_in / in_each;
     if (n_out == 0) n_out = out_each * (copies ? copies : 1);
@@ -299,12 +304,8 @@ static void read_graph(struct graph *g, const struct relaxed *args)
     add_inputs(g, relaxed_get(graph, "inputs"));
     add_outputs(g, relaxed_get(graph, "outputs"));
     warn_volumes(import, graph);
-    if (g->n_in == 0 && g->n_out == 0) {
-        IMPORT_REFUSE(import, args->line, "filter.graph", "has neither inputs nor outputs; name them");
-        return;
-    }
     int copies = count_copies(g, args);
-    if (!order_nodes(g)) return;
+    if (copies == 0 || !order_nodes(g)) return;
     for (int copy = 0; copy < copies && (copy == 0 || import->c->diagnostics.n_errors == 0); copy++)
         play_graph(g, copy);
 }

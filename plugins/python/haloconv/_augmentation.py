@@ -162,7 +162,7 @@ class ApplyImpulseResponse(torch.nn.Module):
         worker = None if self._generator is None else torch.utils.data.get_worker_info()
         if worker is not None and worker.seed != self._worker_seed:
             seeds = [seed % 2**64 for seed in (self._generator.initial_seed(), worker.seed)]
-            self._generator.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0] >> 1))
+            self._generator.manual_seed(int(np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]) >> 1)
             self._worker_seed = worker.seed
         index = torch.randint(len(self.responses), size, generator=self._generator, device=at)
         applied = None

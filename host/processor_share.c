@@ -15,6 +15,7 @@ void processor_share_keep(struct processor_share *s)
     double now = stopwatch_now(), used = stopwatch_thread() - s->used_s;
     if (now < s->since_s + s->window_s && used < s->max_s) return;
     double rest = s->since_s + s->window_s * fmin(9, fmax(1, used / s->max_s)) - now;
-    if (rest > 0) nanosleep(&(struct timespec){.tv_nsec = (long)(rest * 1e9)}, NULL);
+    const struct timespec pause = {(time_t)rest, (long)((rest - floor(rest)) * 1e9)};
+    if (rest > 0) nanosleep(&pause, NULL);
     *s = processor_share_begin(s->window_s, s->max_s);
 }

@@ -127,7 +127,7 @@ void file_job_make_folders(char *path)
 void file_job_open_output(struct file_job *job)
 {
     const struct batch_settings *s = job->batch->settings;
-    char why[MESSAGE_CAP];
+    char why[MESSAGE_CAP] = "too many open files; raise ulimit -n, or use fewer --workers";
     int fd = -1;
     if (!job->row->tar && strchr(job->row->output, '/')) file_job_make_folders(job->path);
     if (job->row->tar && (!tar_job_open(job, why, sizeof why) || (job->content = tar_sound_open(why, sizeof why)) < 0 ||

@@ -31,6 +31,8 @@ bool slurm_share(int *shard, int *n_shards, char *why, size_t cap)
     if (n_tasks > 1 && !getenv("SLURM_STEP_NUM_TASKS")) /* in the script of sbatch, which runs once */
         return message_write(why, cap, "the job has %ld tasks, and this is its script; start haloconv by srun",
                              n_tasks);
+    if (id >= 0 && n_ids == 1 && first > 1) /* one id of an earlier array again */
+        return message_write(why, cap, "an array of id %ld alone has one share, the whole list; give I/N", id);
     const long index = id < 0 ? 0 : step < 1 || id < first ? -1 : (id - first) / step;
     if (index < 0 || index >= n_ids || (id >= 0 && (id - first) % step != 0))
         return message_write(why, cap,

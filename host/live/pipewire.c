@@ -337,13 +337,12 @@ static uint32_t own_id(const struct port_side *side, int i)
 }
 
 /* Makes or removes the link of a connection to a port. false: there is none to remove. */
-static bool link_ports(struct port_host *h, const struct connection *connection, const struct pipewire_object *other,
-                       bool on)
+static bool link_ports(struct port_host *h, const struct connection *connection, uint32_t other, bool on)
 {
     const struct filter_client *c = h->client;
     bool is_input = connection->side->is_input;
     uint32_t ours = own_id(connection->side, connection->port);
-    uint32_t from = is_input ? other->id : ours, to = is_input ? ours : other->id;
+    uint32_t from = is_input ? other : ours, to = is_input ? ours : other;
     if (!on) return pipewire_graph_unlink(c->common.graph, from, to);
     pipewire_graph_link(c->common.graph, from, to);
     return true;
@@ -358,7 +357,7 @@ static bool connect_ports(void *data, const struct connection *connection)
     pipewire_graph_lock(c->common.graph);
     const struct pipewire_object *other =
         pipewire_graph_find_port(c->common.graph, connection->other, connection->side->is_input);
-    if (other) link_ports(h, connection, other, true);
+    if (other) link_ports(h, connection, other->id, true);
     if (other && requested) requested->other_serial = other->serial;
     pipewire_graph_unlock(c->common.graph);
     return other != NULL;
@@ -431,10 +430,12 @@ static void follow(struct port_host *h)
         const struct pipewire_object *other =
             pipewire_graph_find_port(c->common.graph, one->other, one->side->is_input);
         if (!one->other_serial || !other || other->serial == one->other_serial) continue;
+        const uint32_t id = other->id;
+        const uint64_t serial = other->serial; /* link_ports moves the objects if it removes one */
         const struct pipewire_object *former = pipewire_graph_find_serial(c->common.graph, one->other_serial);
-        bool was_removed = former && !link_ports(h, one, former, false);
-        one->other_serial = was_removed ? 0 : other->serial;
-        if (!was_removed) link_ports(h, one, other, true);
+        bool was_removed = former && !link_ports(h, one, former->id, false);
+        one->other_serial = was_removed ? 0 : serial;
+        if (!was_removed) link_ports(h, one, id, true);
     }
 }
 

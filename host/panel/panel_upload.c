@@ -161,6 +161,15 @@ static bool is_short(const char *path, int rate, char *why, size_t cap)
            message_write(why, cap, ": has more than 2^24 samples, or does not say how many; use a shorter mask");
 }
 
+/* Renames a file of a folder, and replaces none. A network file system may lack RENAME_NOREPLACE. */
+static bool rename_new(int folder, const char *from, const char *to)
+{
+    if (renameat2(folder, from, folder, to, RENAME_NOREPLACE) == 0) return true;
+    if (errno != EINVAL || linkat(folder, from, folder, to, 0) != 0) return false;
+    unlinkat(folder, from, 0);
+    return true;
+}
+
 bool panel_upload_check(struct panel_folder *f, struct panel_upload *u, int n_in, int rate, char *why, size_t cap)
 {
     hc_responses mask = {0};
@@ -172,8 +181,9 @@ bool panel_upload_check(struct panel_folder *f, struct panel_upload *u, int n_in
     hc_responses_free(&mask);
     const char *text = strncmp(reason, path, strlen(path)) == 0 ? reason + strlen(path) : reason;
     if (!good) return message_write(why, cap, "%s%s", u->name, text);
-    if (renameat2(f->fd, u->part, f->fd, u->name, RENAME_NOREPLACE) != 0)
-        return message_write(why, cap, "%s: %s; give the file another name", u->name, strerror(errno));
+    if (!rename_new(f->fd, u->part, u->name))
+        return message_write(why, cap, "%s: %s%s", u->name, strerror(errno),
+                             errno == EEXIST ? "; give the file another name" : "");
     u->part[0] = 0;
     snprintf(u->path, sizeof u->path, "%s/%s", f->path, u->name);
     return true;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 static const double SILENCE = 1e-15; /* -150 dB */
+static const double MAX_DB = 200; /* JSON has no infinity */
 
 double spectrum_centre(int band)
 {
@@ -48,6 +49,6 @@ void spectrum_measure(struct spectrum *s, const float *const *x, int n_channels,
     double edge = sqrt(spectrum_centre(1) / spectrum_centre(0)), bins = SPECTRUM_FRAMES / (double)rate;
     for (int b = 0; b < SPECTRUM_BANDS; b++) {
         double centre = spectrum_centre(b) * bins;
-        db[b] = 10 * log10(fmax(SILENCE, scale * between(power, centre / edge, centre * edge)));
+        db[b] = fmin(MAX_DB, 10 * log10(fmax(SILENCE, scale * between(power, centre / edge, centre * edge))));
     }
 }

@@ -143,6 +143,7 @@ def test_the_tasks_of_srun_share_the_list(sounds, monkeypatch):
 
 
 @pytest.mark.parametrize("variables, reason", [
+    ({"SLURM_ARRAY_TASK_ID": "5", "SLURM_ARRAY_TASK_MIN": "5", "SLURM_ARRAY_TASK_COUNT": "1"}, "the whole list"),
     ({}, "Slurm has not started this process"), ({"SLURM_PROCID": "0", "SLURM_NTASKS": "4"}, "by srun"),
     ({**SLURM, "SLURM_ARRAY_TASK_ID": "7"}, "gaps"), ({"SLURM_PROCID": "1", "SLURM_NTASKS": "1"}, "is not a share"),
     ({"SLURM_PROCID": "0", "OMPI_COMM_WORLD_SIZE": "2"}, "mpirun")])

@@ -108,14 +108,14 @@ function connect() {
   clearTimeout(retry);
   if (socket) disconnect();
   socket = new WebSocket(`ws://${location.host}/ws`, "haloconv");
-  lastMessageMs = Date.now();
+  lastMessageMs = performance.now();
   socket.onopen = () => {
     $("log").replaceChildren();
     if (token) send("/token", token);
     send("/ping", ++pings);
   };
   socket.onmessage = event => {
-    lastMessageMs = Date.now();
+    lastMessageMs = performance.now();
     const [path, ...values] = JSON.parse(event.data);
     if (Object.hasOwn(handlers, path)) handlers[path](...values);
   };
@@ -169,7 +169,7 @@ function connected() {
 setInterval(() => {
   if (!socket || socket.readyState > WebSocket.OPEN) return;
   send("/ping", ++pings);
-  if (Date.now() - lastMessageMs < SILENT_MS) return;
+  if (performance.now() - lastMessageMs < SILENT_MS) return;
   disconnect();
   closed();
 }, PING_MS);
@@ -278,10 +278,10 @@ class Changes {
     this.changedAt = new Map();
   }
   add(key) {
-    this.changedAt.set(key, Date.now());
+    this.changedAt.set(key, performance.now());
   }
   has(key) {
-    return Date.now() - (this.changedAt.get(key) ?? 0) < OWN_MS;
+    return performance.now() - (this.changedAt.get(key) ?? -Infinity) < OWN_MS;
   }
   forget() {
     this.changedAt.clear();
@@ -633,7 +633,7 @@ const spectrum = new Picture($("spectrum-plot"), (g, w, h) => {
 
 const PAST_S = 120, past = [];
 const load = new Picture($("load-plot"), (g, w, h) => {
-  const now = Date.now(), left = SCALE_W, maxLoad = Math.max(...past.map(p => p.load));
+  const now = performance.now(), left = SCALE_W, maxLoad = Math.max(...past.map(p => p.load));
   const top = [4, 10, 20, 50, 100].find(percent => percent >= maxLoad) ?? maxLoad;
   const x = at => w - 2 - (w - left - 2) * (now - at) / (1000 * PAST_S);
   const y = percent => 6 + (h - 24) * (1 - percent / top);
@@ -1011,7 +1011,7 @@ const handlers = {
     showPair();
   },
   "/meters": (ins, outs, percent, late, xruns) => {
-    const now = Date.now();
+    const now = performance.now();
     meters[0].set(ins, now);
     meters[1].set(outs, now);
     showClips();

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const double SILENCE = 1e-15; /* -150 dB */
-static const double MAX_DB = 200; /* JSON has no infinity */
+static const double MAX_DB = 200;    /* JSON has no infinity */
 
 double spectrum_centre(int band)
 {

@@ -10,7 +10,7 @@ struct processor_share {
 /* Begins the first window. */
 struct processor_share processor_share_begin(double window_s, double max_s);
 
-/* Sleeps if the processor time of the window is used up, until the share is kept: for 9 windows at most. */
+/* Sleeps if the processor time of the window is used up, until the share is kept: up to 9 windows. */
 void processor_share_keep(struct processor_share *share);
 
 #endif

@@ -201,7 +201,7 @@ bool tar_input_read(struct tar_input *input, const char *path, char *why, size_t
     struct archive *archive = archive_read_new();
     bool good = false;
     if (!archive || archive_read_support_format_tar(archive) != ARCHIVE_OK || fstat(fd, &status) != 0)
-        message_write(why, cap, "%s: cannot be read, or there is no memory for it; free some memory", path);
+        message_write(why, cap, "%s: no memory to read it, or a read error; free some memory, or check the disk", path);
     else if (archive_read_open_fd(archive, fd, HEADERS_READ) != ARCHIVE_OK)
         archive_refuse(archive, path, why, cap);
     else

@@ -206,7 +206,7 @@ static void tend_host(struct control *c, double now)
         c->next_retry = now + RETRY_S;
     } else if (now >= c->next_retry) {
         c->is_down = !host->restart(host->data, why, sizeof why);
-        /* A server that hangs costs at most half of the time. */
+        /* A server that hangs costs up to half of the time. */
         c->next_retry = 2 * stopwatch_now() - now + RETRY_S;
         if (c->is_down) return;
         message_note("%s: is back%s%s", host->name, *why ? ", " : "", why);

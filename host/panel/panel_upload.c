@@ -82,7 +82,7 @@ static bool is_name(const char *name)
     return true;
 }
 
-/* The folder may be in memory (XDG_RUNTIME_DIR): all uploads take at most a quarter of what is free without them. */
+/* The folder may be in memory (XDG_RUNTIME_DIR): all uploads together get up to a quarter of what is free without them. */
 static int64_t max_bytes(const struct panel_folder *f)
 {
     struct statvfs disk;

@@ -94,17 +94,14 @@ def test_speechbrain_reverberates_as_before(hc, calls):
                     function(x, kernel, use_fft=True)
                 errors.append(str(error.value))
             assert errors[0] == errors[1]
-        short = torch.randn(2, 9, 1)  # 2 outputs of 1 input, in the time domain
-        close(processing.convolve1d(x[..., :1], short.transpose(0, 2).transpose(0, 2)[:1], padding=(4, 4)),
-              theirs(x[..., :1], short[:1], padding=(4, 4)))
+        n_seen, short = len(seen), torch.randn(1, 9, 1)
+        close(processing.convolve1d(x[..., :1], short, padding=(4, 4)), theirs(x[..., :1], short, padding=(4, 4)))
+        assert len(seen) == n_seen  # in the time domain: theirs
         with pytest.raises(ValueError, match="3-dimensional"):
             processing.convolve1d(x[0], short, use_fft=True)
-        for level in (None, "avg", "peak"):
-            wet = processing.reverberate(x, cases[0][1], level)
-            hc.unpatch("speechbrain")
-            close(wet, processing.reverberate(x, cases[0][1], level))
-            hc.patch("speechbrain")
-    hc.unpatch("speechbrain")
+        wet = [processing.reverberate(x, cases[0][1], level) for level in (None, "avg", "peak")]
+    for level, ours in zip((None, "avg", "peak"), wet):
+        close(ours, processing.reverberate(x, cases[0][1], level))
     assert processing.convolve1d is theirs
 
 
@@ -130,6 +127,7 @@ def test_audiomentations_applies_as_before(hc, tmp_path, calls):
 
 def test_espnet_reverberates_as_before(hc, tmp_path, calls):
     preprocessor = pytest.importorskip("espnet2.train.preprocessor")
+    collate_fn = importlib.import_module("espnet2.train.collate_fn")
     generator, seen = np.random.default_rng(6), calls("_scipy", "convolve_tensors")
 
     def reverberate():
@@ -145,18 +143,20 @@ def test_espnet_reverberates_as_before(hc, tmp_path, calls):
             results += [speaker._convolve_rir(np.stack([x, x]), [str(tmp_path / "room1.wav")])[0] for x in speech]
             enhancement = object.__new__(preprocessor.EnhPreprocessor)
             results.append(enhancement._get_early_signal(speech[0][None], responses[:channels], 0.01, 16000))
-        return results
+        collate = object.__new__(collate_fn.HuBERTCollateFn)
+        collate._read_rir_audio_ = lambda: responses[0]
+        return results + [collate._get_aligned_reverb_signal(speech[0])]
 
     speech = [generator.standard_normal(16000).astype(dtype) * np.float32(0.1) for dtype in ("f4", "f8")]
     responses = generator.standard_normal((2, 2000)) * 0.1
     theirs = reverberate()
     with hc.patch("espnet") as names:
-        assert names == ["espnet2.train.preprocessor.scipy"]
+        assert names == ["espnet2.train.preprocessor.scipy", "espnet2.train.collate_fn.scipy"]
         ours = reverberate()
     for one, other in zip(ours, theirs):
         close(one, other)
-    assert len(seen) == 2 * (6 + 2 + 1) + 2  # of two channels and two responses: scipy
-    assert preprocessor.scipy is scipy
+    assert len(seen) == 2 * (6 + 2 + 1) + 2 + 1  # of two channels and two responses: scipy
+    assert preprocessor.scipy is collate_fn.scipy is scipy
 
 
 def test_nemo_reverberates_as_before(hc, tmp_path, calls):

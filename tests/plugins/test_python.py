@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import typing
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -316,6 +317,22 @@ def test_the_last_block_of_a_patch_ends_it(hc, reverb):
         assert project.convolve() == "own"
         hc.patch("reverb")
     assert project.convolve() == "ours of own"  # the end of a block of an earlier patch
+    with pytest.raises(TypeError, match="not callable"):  # a decorator would end the patch once a call
+        hc.patch("reverb")(lambda: None)
+
+
+def test_a_library_that_is_named_and_absent_is_an_error(hc, monkeypatch):
+    monkeypatch.setenv("HALOCONV_LIBRARY", "/nowhere/libhaloconv.so")
+    with pytest.raises(OSError, match="/nowhere"):
+        hc._library._load()
+
+
+def test_fftconvolve_has_the_types_of_scipy(hc):
+    ours = importlib.import_module("haloconv._adapters._scipy").convolver(scipy.signal.fftconvolve)
+    x, h = noise(300)[:, 0], noise(20)[:, 0]
+    for a, b in [("f4", "f4"), ("f4", "f8"), ("f2", "f2"), ("f4", "f2"), ("i2", "f4"), ("i2", "i2"), ("c8", "f4")]:
+        own = scipy.signal.fftconvolve(x.astype(a), h.astype(b))
+        assert ours(x.astype(a), h.astype(b)).dtype == own.dtype
 
 
 def test_unpatching_leaves_what_others_put_over_ours(hc, reverb, monkeypatch):
@@ -325,7 +342,8 @@ def test_unpatching_leaves_what_others_put_over_ours(hc, reverb, monkeypatch):
         assert project.convolve() == "ours of other"  # what stood there when it was patched
         ours = project.convolve
         monkeypatch.setattr(project, "convolve", lambda: "wrapped " + ours())
-        with pytest.warns(RuntimeWarning, match=r"replaced reverb\.convolve since"):
+        with pytest.raises(RuntimeWarning, match=r"replaced reverb\.convolve since"), warnings.catch_warnings():
+            warnings.simplefilter("error")  # nothing else is left replaced
             hc.unpatch("reverb")
     assert project.convolve() == "wrapped ours of other" and project.again() == project.Room().play() == "own"
 

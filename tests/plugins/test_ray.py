@@ -1,5 +1,6 @@
 """haloconv.ray: a row is the same for any number of actors, also if one dies; so is a batch on Ray."""
 
+import fcntl
 import importlib
 import json
 import os
@@ -341,15 +342,40 @@ def test_an_end_without_a_report_has_a_reason(folder, monkeypatch):
 
 
 def test_what_ray_cannot_share_out_is_refused(cluster, sounds):
-    for args, reason in [(["l.csv", "--shard", "1/2"], "--shard"), (["-"], "input"),
-                         (["l.csv", "--level", "loud"], "loud")]:
+    for args, status, reason in [(["l.csv", "--shard", "1/2"], 2, "--shard is given"),
+                                 (["-"], 2, "a list on standard input"), (["l.csv", "--level", "loud"], 2, "loud"),
+                                 (["l.csv", "--gpus", "-1"], 2, "--gpus needs"),
+                                 (["l.csv", "--gpus", "64"], 1, "1 processors and 64 GPUs")]:
         process = on_ray(cluster, *args, "-o", "out")
         _, messages = process.communicate(timeout=60)
-        assert process.returncode == 2 and reason in messages, messages
+        assert process.returncode == status and reason in messages, messages
 
 
-def test_a_node_without_the_program_says_so_instead_of_dying(monkeypatch):
-    from haloconv import _program, _ray_batch
-    monkeypatch.setattr(_program.os, "access", lambda path, mode: False)
-    status, report, messages = _ray_batch._run(".", ["list.csv"], 0)
-    assert (status, report) == (2, None) and messages.startswith("the program is not installed"), messages
+def test_shares_that_fit_a_node():
+    node = {"CPU": 16.0, "GPU": 2.0, "memory": 1e9}
+    assert [_ray_batch._fits(node, cpus, gpus) for cpus, gpus in
+            [(1, 0), (4, 0), (4, 1), (4, 0.5), (16, 1), (17, 0), (1, 3)]] == [16, 4, 2, 4, 1, 0, 0]
+    assert _ray_batch._fits({"CPU": 4.0}, 1, 0.5) == 0
+
+
+def test_a_node_without_the_program_fails_its_share_alone(monkeypatch):
+    monkeypatch.setattr("haloconv._program.os.access", lambda path, mode: False)
+    with pytest.raises(FileNotFoundError) as error:
+        _ray_batch._run(".", ["list.csv"], 0)
+    shares = _ray_batch._Shares(_ray_batch._parse(["list.csv", "-o", "out", "-q"])[0], ["list.csv"], 2)
+    assert shares.add(1, -1, None, _ray_batch._reason(error.value))  # again, perhaps elsewhere
+    assert "the program is not installed" in shares.retried[0]["reason"]
+
+
+def test_no_journal_is_removed_while_one_is_in_use(folder, capsys):
+    journals = [folder / f"haloconv-batch.{i}of3.journal" for i in (1, 2, 3)]
+    for journal in journals:
+        journal.write_text("")
+    for held in journals:
+        with open(held, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with pytest.raises(SystemExit):
+                _ray_batch._forget_journals(str(folder))
+        assert str(held) in capsys.readouterr().err and all(map(pathlib.Path.exists, journals))
+    _ray_batch._forget_journals(str(folder))
+    assert not any(map(pathlib.Path.exists, journals))

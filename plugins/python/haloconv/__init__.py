@@ -24,8 +24,8 @@ Processors: n_threads=0, the default, is this process's share of them: torch.get
 DataLoader, which is 1 unless worker_init_fn sets another; else OMP_NUM_THREADS, if it is set; else all that the process
 may run on. In worker processes that neither torch nor OMP_NUM_THREADS limits, give n_threads=1.
 
-The module calls libhaloconv.so through ctypes. It searches for the library in $HALOCONV_LIBRARY, beside itself (in
-a wheel), in the folders above an installed module, in the build folder of the source tree, and in the system's library
+The module calls libhaloconv.so through ctypes. $HALOCONV_LIBRARY is its path. If that is not set, it searches
+beside itself (in a wheel), in the folders above an installed module, in the build folder of the source tree, and in the system's library
 path.
 """
 

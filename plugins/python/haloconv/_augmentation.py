@@ -1,15 +1,13 @@
 """haloconv.torch.ApplyImpulseResponse: random impulse responses for the examples of a batch."""
 
-import os
 from typing import Optional, Sequence, Union
 
 import numpy as np
 import torch
 
-from ._banks import Bank
+from ._banks import PATH_TYPES, Bank, Path, check_draws
 from .torch import convolve
 
-_Path = Union[str, "os.PathLike[str]"]
 _CPU = torch.device("cpu")  # not the device of torch.set_default_device
 
 
@@ -17,19 +15,18 @@ def _files(paths, rate):
     """The responses in files: a list of [channels, taps]."""
     if not rate:
         raise ValueError("impulse responses in files need a rate; give rate=, the Hz of the sound that they are for")
-    paths = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    paths = [paths] if isinstance(paths, PATH_TYPES) else paths
     return [torch.from_numpy(entry) for path in paths for entry in Bank(path, rate=rate).responses]
 
 
 def _padded(responses, lengths, rate):
     """The set of ApplyImpulseResponse: float32 [n, channels, taps], zeros after the end of each response."""
-    is_path = (str, os.PathLike)
     if isinstance(responses, Bank):
         if rate and responses.rate and rate != responses.rate:
             raise ValueError(f"the bank is for {responses.rate} Hz, but rate is {rate}; make a Bank with rate={rate}")
         responses = torch.from_numpy(responses.responses)
-    elif isinstance(responses, is_path) or (not isinstance(responses, torch.Tensor) and len(responses)
-                                            and all(isinstance(r, is_path) for r in responses)):
+    elif isinstance(responses, PATH_TYPES) or (not isinstance(responses, torch.Tensor) and len(responses)
+                                            and all(isinstance(r, PATH_TYPES) for r in responses)):
         responses = _files(responses, rate)
     if not isinstance(responses, torch.Tensor):
         if lengths is not None:
@@ -115,17 +112,14 @@ class ApplyImpulseResponse(torch.nn.Module):
     number.
     """
 
-    def __init__(self, responses: Union[torch.Tensor, Sequence[torch.Tensor], Bank, _Path, Sequence[_Path]],
+    def __init__(self, responses: Union[torch.Tensor, Sequence[torch.Tensor], Bank, Path, Sequence[Path]],
                  p: float = 0.5, per: str = "example", align: bool = True, normalise: Optional[str] = None,
                  keep_level: bool = False, rate: Optional[int] = None,
                  lengths: Optional[Union[torch.Tensor, Sequence[int]]] = None, seed: Optional[int] = None) -> None:
         super().__init__()
-        if not 0 <= p <= 1:
-            raise ValueError(f"p {p} is not a probability; give 0 to 1")
+        check_draws(p, normalise)
         if per not in ("example", "channel", "batch"):
             raise ValueError(f"per {per!r} is unknown; give example, channel or batch")
-        if normalise not in (None, "peak", "energy"):
-            raise ValueError(f"normalise {normalise!r} is unknown; give peak, energy or None")
         responses = _padded(responses, lengths, rate)
         if per == "channel" and responses.shape[1] != 1:
             raise ValueError(f'per "channel" needs responses of one channel; these have {responses.shape[1]}')

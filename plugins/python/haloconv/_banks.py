@@ -15,6 +15,16 @@ import numpy.typing as npt
 from ._library import (_BankData, _BankOptions, _MAX_MIX, _RenderConfig, _bytes, _check, _floats, _lib, _pointer, _set,
                        _threads)
 
+Path, PATH_TYPES = Union[str, "os.PathLike[str]"], (str, os.PathLike)
+
+
+def check_draws(p, normalise):
+    """Check the options that all modules with random responses have."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"p {p} is not a probability; give 0 to 1")
+    if normalise not in (None, "peak", "energy"):
+        raise ValueError(f"normalise {normalise!r} is unknown; give peak, energy or None")
+
 
 def position(azimuth: npt.ArrayLike, elevation: npt.ArrayLike = 0.0,
              distance: npt.ArrayLike = 1.0) -> npt.NDArray[np.float64]:
@@ -80,11 +90,11 @@ class Bank:
     positions: Optional[npt.NDArray[np.float32]]
     notes: str
 
-    def __init__(self, source: Union[str, "os.PathLike[str]", npt.ArrayLike], rate: Optional[int] = None,
+    def __init__(self, source: Union[Path, npt.ArrayLike], rate: Optional[int] = None,
                  positions: Optional[npt.ArrayLike] = None, grid: Optional[float] = None,
                  normalise: bool = False) -> None:
         self._lock, self._made, self._renderers = threading.Lock(), weakref.WeakValueDictionary(), (None, [])
-        if isinstance(source, (str, os.PathLike)):
+        if isinstance(source, PATH_TYPES):
             if positions is not None:
                 raise ValueError("positions are for arrays; omit them, the file has positions")
             self._load(_bytes("the path", source), rate, grid, normalise)

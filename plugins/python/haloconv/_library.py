@@ -93,11 +93,13 @@ _STEP = np.dtype([("frame", np.int64), ("source", np.intc), ("n", np.intc), ("en
 
 def _load():
     here = pathlib.Path(__file__).resolve()
-    paths = [os.environ.get("HALOCONV_LIBRARY"), here.with_name("libhaloconv.so"),
-              *(p / "libhaloconv.so.1" for p in list(here.parents)[2:5]),
-              here.parents[3] / "build/libhaloconv.so" if len(here.parents) > 3 else None]
+    given = os.environ.get("HALOCONV_LIBRARY")
+    if given:
+        return ctypes.CDLL(given)
+    paths = [here.with_name("libhaloconv.so"), *(p / "libhaloconv.so.1" for p in list(here.parents)[2:5]),
+             *(p / "build/libhaloconv.so" for p in list(here.parents)[3:4])]
     for path in paths:
-        if path and pathlib.Path(path).exists():
+        if path.exists():
             return ctypes.CDLL(str(path))
     return ctypes.CDLL("libhaloconv.so.1")
 

@@ -12,7 +12,9 @@ import argparse
 import collections
 import contextlib
 import ctypes
+import errno
 import fcntl
+import functools
 import glob
 import json
 import os
@@ -27,23 +29,25 @@ from ._program import find
 _SUMS = ("done", "frames_in", "frames_out", "clipped_samples", "clipped_files")
 _RETRY_WAIT_S, _MAX_WAIT_S = 2, 60  # from the second retry on, while another process holds the journal; doubles
 _END_WAIT_S = 10  # for shares that are cancelled
-_prctl = ctypes.CDLL(None).prctl  # looked up here: a child of fork() must not take the dynamic linker's lock
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of a file system without locks
+_prctl = ctypes.CDLL(None).prctl  # looked up here: a child of fork() must not wait for the dynamic linker's lock
 Ended = Tuple[int, Optional[Dict[str, Any]], str]  # exit status, report, and the last messages of a program
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     _prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:  # it ended before the call
+        os._exit(1)
 
 
 def _run(folder: str, arguments: Sequence[str], wait_s: float) -> Ended:
-    """A task: run `haloconv batch` in a folder. If Ray ends the task's worker, the kernel ends the program."""
+    """A task: run `haloconv batch` in a folder. If Ray ends the task's worker, the kernel ends the program.
+
+    Raises FileNotFoundError on a node without the program: the share runs again, perhaps on another node.
+    """
     time.sleep(wait_s)
-    try:
-        program = find()
-    except SystemExit as error:  # in a task of Ray it would end the worker, and its reason would be lost
-        return 2, None, str(error).split("haloconv: ", 1)[-1]
-    done = subprocess.run([program, "batch", *arguments], cwd=folder, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, errors="replace", preexec_fn=_die_with_parent)
+    done = subprocess.run([find(), "batch", *arguments], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, errors="replace", preexec_fn=functools.partial(_die_with, os.getpid()))
     try:
         report = json.loads(done.stdout)
     except ValueError:  # the program ended before its report, or amid it
@@ -75,18 +79,22 @@ def _parse(arguments: Optional[Sequence[str]]) -> Tuple[argparse.Namespace, List
     add("-q", "--quiet", action="store_true", help="print errors only")
     add("--report", metavar="FILE", help="as for haloconv batch")
     own, others = parser.parse_known_args(arguments)
-    if any(word.split("=")[0] == "--shard" for word in others) or "-" in others:
-        parser.error("--shard and a list on standard input cannot be shared out; leave them out")
+    if any(word.split("=")[0] == "--shard" for word in others):
+        parser.error("--shard is given to each share by Ray; omit it")
+    if "-" in others:
+        parser.error("a list on standard input cannot be shared out; give the path of a file")
     if own.report == "-":
         parser.error("--report - has no file; give the report a file")
     for name in ("cpus", "shares", "actors"):
         if getattr(own, name) is not None and getattr(own, name) < 1:
             parser.error(f"--{name} needs a number from 1")
+    if own.gpus < 0:
+        parser.error("--gpus needs a number from 0")
     return own, others
 
 
 def _reason(error: Exception) -> str:
-    """One line that says why a task of Ray failed: of what it raised, or of its worker's end."""
+    """Returns one line: the exception of a task of Ray, or why its worker ended."""
     return (str(getattr(error, "cause", None) or error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -96,15 +104,25 @@ def _left_over(folder: str, ending: str) -> List[str]:
 
 def _forget_journals(folder: str) -> None:
     """Remove the journals of earlier runs, so that no retry counts their rows as done."""
-    for path in _left_over(folder, "journal"):
-        with open(path, "rb") as journal:
+    paths = _left_over(folder, "journal")
+    with contextlib.ExitStack() as locked:  # all of them, before one is removed
+        for path in paths:
+            journal = locked.enter_context(open(path, "r+b"))  # NFS locks no file that is open for reading only
             try:
                 fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 _error(f"{path}: another process writes to this folder; wait until that ends, or choose another folder")
-            except OSError:  # a file system without locks
-                pass
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    _error(f"{path}: cannot be locked: {error.strerror}; choose another folder, or use --resume")
+        for path in paths:
             os.unlink(path)
+
+
+def _fits(resources: Dict[str, float], cpus: int, gpus: float) -> int:
+    """Returns how many shares of so many processors and GPUs a node can run at the same time."""
+    n = int(resources.get("CPU", 0) // cpus)
+    return min(n, int(resources.get("GPU", 0) // gpus)) if gpus else n
 
 
 def _end_of(status: int) -> str:
@@ -244,12 +262,12 @@ def main(arguments: Optional[Sequence[str]] = None) -> NoReturn:
         ray.init(address=own.address, log_to_driver=False, logging_level="ERROR")
     except ConnectionError as error:
         _error(f"no Ray cluster at {own.address}: {_reason(error)}; start one with `ray start --head`")
-    sizes = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
-    sizes = [size for size in sizes if size >= (own.cpus or 1)]
-    if not sizes:
-        _error(f"no node of the cluster has {own.cpus or 1} processors; give --cpus")
-    cpus = own.cpus or min(sizes)
-    at_once = own.actors or sum(size // cpus for size in sizes)
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    nodes = [node for node in nodes if _fits(node, own.cpus or 1, own.gpus)]
+    if not nodes:
+        _error(f"no node of the cluster has {own.cpus or 1} processors and {own.gpus:g} GPUs; lower --cpus or --gpus")
+    cpus = own.cpus or int(min(node["CPU"] for node in nodes))
+    at_once = own.actors or sum(_fits(node, cpus, own.gpus) for node in nodes)
     if not own.resume:
         _forget_journals(own.output)
     for path in _left_over(own.output, "report"):  # of a run that was killed

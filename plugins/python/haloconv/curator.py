@@ -22,7 +22,9 @@ class ReverbStage(ProcessingStage[AudioTask, AudioTask]):
 
     Each task needs "waveform" (tensor [channels, frames]) and "sample_rate", which MonoConversionStage puts there. It
     leaves with the new "waveform" on the CPU, its "num_samples" and "duration", and "response": the number of the
-    response drawn, or -1. A stage on a GPU: ReverbStage(...).with_(resources=Resources(cpus=1, gpus=1)).
+    response drawn, or -1. Tasks with the same value draw the same response: after a stage that cuts files into
+    segments give key= an id of the segment. A stage on a GPU:
+    ReverbStage(...).with_(resources=Resources(cpus=1, gpus=1)).
     """
 
     name, batch_size, resources = "haloconv_reverb", 16, Resources(cpus=1.0)

@@ -17,22 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import convolve_tensors
-from ._banks import Bank
+from ._banks import PATH_TYPES, Bank, Path, check_draws
 from ._library import devices
 
-_Path = Union[str, "os.PathLike[str]"]
 _Response = Tuple[npt.NDArray[np.float32], int]  # [channels, taps] and the tap of the direct sound
 
 
 def _has_gpu() -> bool:
     """Has this process a GPU that haloconv and torch can use? Ray hides the GPUs that are not the actor's."""
-    if not any(name.startswith("cuda") for name, _ in devices()):
-        return False
     try:
         import torch
     except ImportError:
         return False
-    return torch.cuda.is_available()
+    return torch.cuda.is_available() and any(name.startswith("cuda") for name, _ in devices())
 
 
 class Reverb:
@@ -64,22 +61,21 @@ class Reverb:
     Raises ValueError if a column is missing or a shape or rate does not fit, haloconv.Error if a file cannot be read.
     """
 
-    def __init__(self, responses: Union[Bank, npt.ArrayLike, _Path, Sequence[_Path]], p: float = 0.5, seed: int = 0,
+    def __init__(self, responses: Union[Bank, npt.ArrayLike, Path, Sequence[Path]], p: float = 0.5, seed: int = 0,
                  key: str = "path", align: bool = True, normalise: Optional[str] = None, keep_level: bool = False,
                  tail: str = "same", device: Optional[str] = None) -> None:
-        if not 0 <= p <= 1:
-            raise ValueError(f"p {p} is not a probability; give 0 to 1")
-        if normalise not in (None, "peak", "energy"):
-            raise ValueError(f"normalise {normalise!r} is unknown; give peak, energy or None")
+        check_draws(p, normalise)
         if tail not in ("same", "full"):
             raise ValueError(f"tail {tail!r} is unknown; give same or full")
         if device not in (None, "cpu", "cuda"):
             raise ValueError(f"device {device!r} is unknown; give cpu, cuda or None")
-        is_path = (str, os.PathLike)
-        if isinstance(responses, is_path):
+        if device == "cuda" and not _has_gpu():
+            raise ValueError('device "cuda" needs torch, and a GPU that torch and haloconv can use; give num_gpus=1 to '
+                             "map_batches, or device=None")
+        if isinstance(responses, PATH_TYPES):
             responses = [responses]
-        self._paths: Optional[List[_Path]] = None
-        if not isinstance(responses, (Bank, np.ndarray)) and all(isinstance(one, is_path) for one in responses):
+        self._paths: Optional[List[Path]] = None
+        if not isinstance(responses, (Bank, np.ndarray)) and all(isinstance(one, PATH_TYPES) for one in responses):
             if not responses:
                 raise ValueError("there are no responses; give at least one path")
             self._paths = list(responses)

@@ -1,7 +1,7 @@
 """What patch() puts into other projects: their table, and a module for each, named as the project.
 
-The module has replacements(): {"module:attribute": make}; an attribute may be "Class.method". make(theirs) gets what
-stands there and returns what takes its place. The module may import the project, whose version has been checked.
+The module has replacements(): {"module:attribute": make}; an attribute may be "Class.method". make(original) returns
+the replacement. The module may import the project, whose version has been checked.
 """
 
 from typing import NamedTuple

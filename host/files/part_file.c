@@ -16,14 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    MAX_FILES = 512,
-    MAX_FOR_ONE = 8, /* files under way for one output, of all programs */
-};
+enum { MAX_FOR_ONE = 8 }; /* files under way for one output, of all programs */
 
-/* The signal handler removes the files of these names. */
-static char names[MAX_FILES][PATH_MAX];
-static atomic_bool reserved[MAX_FILES];
+/* The signal handler removes the files of all names. It takes no lock, so a name is used again, but never freed. */
+struct part_name {
+    char path[PATH_MAX];
+    struct part_name *next, *next_unused;
+};
+static _Atomic(struct part_name *) names;
+static struct part_name *unused_names; /* under names_lock */
+static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
 static mode_t user_mask; /* umask; it is read once, because reading sets it for all threads */
 
 /* Other threads run while the handler runs: one of them may be about to create a file that the handler has not seen. */
@@ -35,8 +37,8 @@ static void remove_files_and_stop(int signal_number)
     atomic_store(&stopping, true);
     for (int i = 0; i < 1000 && atomic_load(&n_naming) > 0; i++)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    for (int i = 0; i < MAX_FILES; i++)
-        if (names[i][0]) unlink(names[i]);
+    for (struct part_name *name = atomic_load(&names); name; name = name->next)
+        if (name->path[0]) unlink(name->path);
     _exit(128 + signal_number);
 }
 
@@ -61,18 +63,28 @@ static void naming_end(const sigset_t *before)
     errno = error;
 }
 
-static char *name_reserve(void)
+/* NULL: no memory. */
+static struct part_name *name_reserve(void)
 {
-    for (int i = 0; i < MAX_FILES; i++)
-        if (!atomic_exchange(&reserved[i], true)) return names[i];
-    return NULL;
+    pthread_mutex_lock(&names_lock);
+    struct part_name *name = unused_names;
+    if (name) {
+        unused_names = name->next_unused;
+    } else if ((name = calloc(1, sizeof *name))) {
+        name->next = atomic_load(&names);
+        atomic_store(&names, name);
+    }
+    pthread_mutex_unlock(&names_lock);
+    return name;
 }
 
-static void name_give_back(struct part_file *part)
+static void name_give_back(struct part_name *name)
 {
-    if (!part->name) return;
-    atomic_store(&reserved[(part->name - names[0]) / PATH_MAX], false);
-    part->name = NULL;
+    if (!name) return;
+    pthread_mutex_lock(&names_lock);
+    name->next_unused = unused_names;
+    unused_names = name;
+    pthread_mutex_unlock(&names_lock);
 }
 
 void part_file_watch_signals(void)
@@ -188,7 +200,7 @@ static bool reserve_free_name(struct part_file *part)
         bool good = part->fd >= 0
                         ? linkat(AT_FDCWD, descriptor_path(part->fd, path), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0
                         : (part->fd = open_locked(name)) >= 0;
-        if (good) strcpy(part->name, name);
+        if (good) strcpy(part->name->path, name);
         if (good || errno != EEXIST || n == MAX_FOR_ONE) return good;
     }
     return false;
@@ -199,9 +211,7 @@ static bool make_next_to_target(struct part_file *part, mode_t mode, char *why, 
     sigset_t before;
     part->fd = -1;
     part->name = name_reserve();
-    if (!part->name)
-        return message_write(why, cap, "%s: cannot be written: %d outputs are under way; use fewer workers",
-                             part->target, MAX_FILES);
+    if (!part->name) return message_write(why, cap, "%s: cannot be written: no memory; free some memory", part->target);
     sweep(part->target);
     part->fd = open_nameless(part->target);
     if (part->fd >= 0) {
@@ -249,8 +259,8 @@ static int give_name(struct part_file *part)
     sigset_t before;
     if (fdatasync(part->fd) != 0 && errno != EINVAL) return errno;
     naming_begin(&before);
-    bool good = (part->name[0] || reserve_free_name(part)) && rename(part->name, part->target) == 0;
-    if (good) part->name[0] = 0;
+    bool good = (part->name->path[0] || reserve_free_name(part)) && rename(part->name->path, part->target) == 0;
+    if (good) part->name->path[0] = 0;
     naming_end(&before);
     return good ? 0 : errno;
 }
@@ -269,12 +279,13 @@ void part_file_abandon(struct part_file *part)
 {
     sigset_t before;
     naming_begin(&before);
-    if (part->name && part->name[0]) unlink(part->name);
-    if (part->name) part->name[0] = 0;
+    if (part->name && part->name->path[0]) unlink(part->name->path);
+    if (part->name) part->name->path[0] = 0;
     naming_end(&before);
     if (part->fd >= 0) close(part->fd);
     part->fd = -1;
-    name_give_back(part);
+    name_give_back(part->name);
+    part->name = NULL;
     free(part->target);
     part->target = NULL;
 }

@@ -3,8 +3,9 @@
  * The output is written to a file without a name (O_TMPFILE), which disappears with the program, however that ends.
  * part_file_commit names it .NAME.haloconv-N.part and renames that. If the file system has no such files, or /proc is
  * absent, the file has that name from the start: errors and signals that can be caught remove it; after SIGKILL the
- * next program that writes the output removes it. A lock (flock) shows whether the owner runs. Up to 512 outputs, on
- * any threads. An output that is not a regular file (a pipe, /dev/null, standard output as "-") is written in place.
+ * next program that writes the output removes it. A lock (flock) shows whether the owner runs. Any number of
+ * outputs, on any threads. An output that is not a regular file (a pipe, /dev/null, standard output as "-") is written
+ * in place.
  */
 #ifndef PART_FILE_H
 #define PART_FILE_H
@@ -13,11 +14,11 @@
 #include <stddef.h>
 
 struct part_file {
-    int fd;       /* open for writing; owned */
-    bool regular; /* can be written anywhere, not only at the end */
-    bool is_pipe; /* a pipe, a socket, or a file that is only appended to */
-    char *target; /* the final name; NULL: written in place */
-    char *name;   /* the name until the commit, "": none; the signal handler removes that file */
+    int fd;                 /* open for writing; owned */
+    bool regular;           /* can be written anywhere, not only at the end */
+    bool is_pipe;           /* a pipe, a socket, or a file that is only appended to */
+    char *target;           /* the final name; NULL: written in place */
+    struct part_name *name; /* the name until the commit, perhaps none; the signal handler removes that file */
 };
 
 /* Installs the signal handlers. Call it once, before any thread starts. */

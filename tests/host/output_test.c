@@ -223,6 +223,42 @@ static void programs_leave_each_other_alone_and_clean_up(const char *backend)
     no_proc = false;
 }
 
+/* A batch on a GPU has 32 outputs for each worker. A signal removes those that have names. */
+static void any_number_of_outputs_is_under_way(const char *backend)
+{
+    enum { N = 600 };
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    if (files.rlim_max < N + 100) check_skip("the limit of open files is below 700");
+    no_proc = true;
+    int ends[2];
+    check(pipe(ends) == 0, "pipe");
+    pid_t child = fork();
+    if (child == 0) {
+        static struct part_file parts[N];
+        int n = 0;
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+        part_file_watch_signals();
+        for (bool good = true; good && n < N; n += good) {
+            snprintf(path, sizeof path, "%s/%d", folder, n);
+            good = part_file_open(&parts[n], path, why, sizeof why);
+        }
+        if (write(ends[1], &n, sizeof n) == sizeof n && write(ends[1], why, sizeof why) > 0 && files_there() == n)
+            raise(SIGTERM);
+        _exit(1);
+    }
+    int n = 0, status;
+    check(read(ends[0], &n, sizeof n) == sizeof n && read(ends[0], why, sizeof why) > 0, "read");
+    waitpid(child, &status, 0);
+    close(ends[0]);
+    close(ends[1]);
+    no_proc = false;
+    check(n == N, "%d outputs, then: %s", n, why);
+    check(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM, "status %x", (unsigned)status);
+    check(files_there() == 0, "%d files are left", files_there());
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -231,6 +267,7 @@ int main(void)
         TEST(a_file_that_was_cut_is_not_whole, false),
         TEST(content_is_on_the_disk_before_it_has_its_name, false),
         TEST(programs_leave_each_other_alone_and_clean_up, false),
+        TEST(any_number_of_outputs_is_under_way, false),
     };
     if (!mkdtemp(folder)) return 1;
     snprintf(path, sizeof path, "%s/y", folder);

@@ -2,6 +2,7 @@
 #include "batch_mask.h"
 #include "batch_summary.h"
 #include "dsp/backends/gpu_rules.h"
+#include "dsp/base/processors.h"
 #include "host/commands.h"
 #include "host/files/format_option.h"
 #include "host/missing_gpu.h"
@@ -11,15 +12,18 @@
 #include "slurm.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <malloc.h>
-#include <sched.h>
 #include <sndfile.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { MAX_WORKERS = 1024 };
 
 struct batch_progress { /* for the status line */
     const struct batch *batch;
@@ -124,7 +128,7 @@ static const struct option_row batch_options[] = {
      option_backend, OPTION_TO(struct batch_settings, backend)},
     OPTION_METHOD(OPTION_TO(struct batch_settings, method)),
     {"workers", 0, "N", "Files that are convolved at the same time [one for each processor]", option_int,
-     OPTION_TO(struct batch_settings, workers), .min = 1, .max = 256},
+     OPTION_TO(struct batch_settings, workers), .min = 1, .max = MAX_WORKERS},
     {"cache", 0, "MB",
      "Memory for decoded masks and noises. In addition a worker has up to four engines of some tens of MB each, "
      "depending on the length and the channels of the masks. With --level or noise, an output of up to 64 MB is kept "
@@ -180,13 +184,6 @@ static int batch_parse(int argc, char **argv, struct batch_settings *s)
 
 /* ---- set-up ------------------------------------------------------------------------------------- */
 
-static int processors(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n < 1 ? 1 : n > 256 ? 256 : n;
-}
-
 static int count_gpus(void)
 {
     char text[256];
@@ -201,7 +198,7 @@ static bool gpu_pays_off(const struct batch *batch)
     double bytes = 0;
     for (size_t i = 0; i < p->n_pieces; i++) /* the first file of a piece represents its length class */
         bytes += (double)batch_input_bytes(p->order[p->pieces[i]]) * (double)(p->pieces[i + 1] - p->pieces[i]);
-    return gpu_pays_off_for_batch(bytes / batch->settings->n_shards / batch->ranks.n, processors());
+    return gpu_pays_off_for_batch(bytes / batch->settings->n_shards / batch->ranks.n, processors_usable());
 }
 
 static bool choose_backend(struct batch *batch)
@@ -227,14 +224,45 @@ static bool make_folder(const char *folder, char *why, size_t cap)
                          strerror(error == EEXIST ? ENOTDIR : error));
 }
 
+static bool has_path(const struct manifest *manifest)
+{
+    size_t i = 0;
+    while (i < manifest->n && !manifest->rows[i].path) i++;
+    return i < manifest->n;
+}
+
+/* Allows as many open files as the system does, and returns the number of workers whose files fit: each worker has the
+ * inputs and outputs of a group open, and while it loads a mask, the files of that. */
+static int workers_that_fit(const struct batch *batch, int n_workers)
+{
+    enum { OF_A_MASK_AND_A_TAR = 8, OF_A_GPU = 64, OF_THE_PROCESS = 16 };
+    const struct manifest *manifest = batch->manifest;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return n_workers;
+    const rlim_t soft = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = soft;
+    bool is_group = strncmp(batch->backend, "cuda", 4) == 0 || has_path(manifest);
+    rlim_t each = (is_group ? batch->plan.max_piece : 1) * (manifest->tars ? 3 : 2) + OF_A_MASK_AND_A_TAR;
+    int lowest_free = fcntl(batch->journal.fd, F_DUPFD_CLOEXEC, 0);
+    if (lowest_free >= 0) close(lowest_free);
+    rlim_t others = (rlim_t)(lowest_free + 1 + OF_THE_PROCESS + OF_A_GPU * batch->n_devices);
+    rlim_t n = limit.rlim_cur > others + each ? (limit.rlim_cur - others) / each : 1;
+    if (n >= (rlim_t)n_workers) return n_workers;
+    message_note("ulimit -n %llu has files for %d workers, not for %d; raise it for more",
+                 (unsigned long long)limit.rlim_cur, (int)n, n_workers);
+    return (int)n;
+}
+
 /* A worker's engine has several threads if there are fewer pieces than processors. The workers of a GPU read, decode,
  * encode and write, too: 10000 files took 0.88 s with 16 workers and 1.1 s with 8, on 16 processors. */
 static void choose_workers(struct batch *batch)
 {
     const int64_t pieces = batch->plan.share_pieces;
-    int n = processors();
-    batch->n_workers = batch->settings->workers ? batch->settings->workers : n;
+    int n = processors_usable();
+    batch->n_workers = batch->settings->workers ? batch->settings->workers : n > MAX_WORKERS ? MAX_WORKERS : n;
     if (batch->n_workers > pieces) batch->n_workers = pieces ? (int)pieces : 1;
+    batch->n_workers = workers_that_fit(batch, batch->n_workers);
     batch->n_threads = n > batch->n_workers ? n / batch->n_workers : 1;
 }
 
@@ -243,13 +271,6 @@ static bool open_journal(struct batch *batch)
     const struct journal_location location = batch_journal(batch, batch->ranks.rank);
     const struct batch_settings *s = batch->settings;
     return journal_open(&batch->journal, &location, s->resume, s->report != NULL, batch->why, sizeof batch->why);
-}
-
-static bool has_path(const struct manifest *manifest)
-{
-    size_t i = 0;
-    while (i < manifest->n && !manifest->rows[i].path) i++;
-    return i < manifest->n;
 }
 
 static bool read_list(struct manifest *manifest, const struct batch_settings *s, char *why, size_t cap)
@@ -361,9 +382,11 @@ int batch_command(int argc, char **argv)
     if (batch) {
         *batch = (struct batch){.settings = &s, .hashed = hashed, .manifest = &manifest, .journal.fd = -1};
         pthread_mutex_init(&batch->lock, NULL);
+        pthread_cond_init(&batch->engines_closed, NULL);
         status =
             ranks_open(&batch->ranks, s.by_slurm, why, sizeof why) ? run_batch(batch, start) : message_error("%s", why);
         batch_free(batch);
+        pthread_cond_destroy(&batch->engines_closed);
         pthread_mutex_destroy(&batch->lock);
     } else {
         status = message_error("no memory for a batch; free some memory");

@@ -93,6 +93,9 @@ struct batch {
     atomic_int_fast64_t counts[N_COUNTS];
 
     pthread_mutex_t lock;              /* for all fields below */
+    pthread_cond_t engines_closed;     /* for workers that lack the memory for an engine */
+    int n_with_engines;                /* workers that have engines, or open one */
+    unsigned n_begun, n_freed;         /* how often a worker began to have engines, and closed all */
     size_t next_piece, unit_end;       /* pieces of this process's unit that no worker has reserved */
     char why[MESSAGE_CAP];             /* why the whole run stopped; "": the run continues */
     char device[128];

@@ -36,7 +36,8 @@ struct worker {
     struct batch *batch;
     char backend[32];
     struct engine_entry entries[BATCH_ENGINES];
-    uint64_t clock; /* counts up, for last_used */
+    uint64_t clock;   /* counts up, for last_used */
+    bool has_engines; /* or opens one: batch->n_with_engines counts this worker */
 };
 
 struct group { /* file jobs of one shape, at most as many as the engine convolves in parallel */
@@ -86,10 +87,23 @@ static void entry_close(struct engine_entry *entry)
     *entry = (struct engine_entry){0};
 }
 
-static bool entry_open(struct worker *worker, struct engine_entry *entry, struct job_shape shape)
+/* Closes all engines of the worker. frees: their memory may be enough for a worker that waits. */
+static void engines_close(struct worker *worker, bool frees)
+{
+    struct batch *batch = worker->batch;
+    for (int i = 0; i < BATCH_ENGINES; i++) entry_close(&worker->entries[i]);
+    pthread_mutex_lock(&batch->lock);
+    batch->n_with_engines -= worker->has_engines;
+    batch->n_freed += frees;
+    worker->has_engines = false;
+    pthread_cond_broadcast(&batch->engines_closed);
+    pthread_mutex_unlock(&batch->lock);
+}
+
+/* Returns HC_OK, or an error and why. */
+static int entry_open(struct worker *worker, struct engine_entry *entry, struct job_shape shape, char *why, size_t cap)
 {
     const struct batch *batch = worker->batch;
-    char why[MESSAGE_CAP];
     hc_config config;
     *entry =
         (struct engine_entry){.shape = shape, .n_jobs = jobs_a_group(worker, shape), .info.size = sizeof entry->info};
@@ -99,20 +113,24 @@ static bool entry_open(struct worker *worker, struct engine_entry *entry, struct
     config.max_taps = shape.taps_class;
     config.n_threads = batch->n_threads;
     config.queue_depth = QUEUE_DEPTH;
-    if (hc_open(&config, &entry->engine, why, sizeof why) != HC_OK) {
+    int error = hc_open(&config, &entry->engine, why, cap);
+    if (error != HC_OK) {
         *entry = (struct engine_entry){0};
-        batch_stop(worker->batch, why);
-        return false;
+        return error;
     }
     hc_get_info(entry->engine, &entry->info);
+    pthread_mutex_lock(&worker->batch->lock);
+    memcpy(worker->batch->device, entry->info.device, sizeof worker->batch->device);
+    pthread_mutex_unlock(&worker->batch->lock);
     entry->queue_depth = entry->info.queue_depth < QUEUE_DEPTH ? entry->info.queue_depth : QUEUE_DEPTH;
-    return true;
+    return HC_OK;
 }
 
-/* Returns the entry with an engine of a shape; a new engine replaces the least recently used one. NULL: batch_stop has
- * the reason. */
-static struct engine_entry *entry_for(struct worker *worker, struct job_shape shape)
+/* Gives the group the entry with an engine of a shape; a new engine replaces the least recently used one. Returns
+ * HC_OK, or an error and why. */
+static int entry_for(struct group *group, struct job_shape shape, char *why, size_t cap)
 {
+    struct worker *worker = group->worker;
     struct engine_entry *entry = &worker->entries[0];
     for (int i = 0; i < BATCH_ENGINES; i++) {
         struct engine_entry *other = &worker->entries[i];
@@ -122,17 +140,18 @@ static struct engine_entry *entry_for(struct worker *worker, struct job_shape sh
     }
     if (!entry->engine || !same_shape(entry->shape, shape)) {
         entry_close(entry);
-        if (!entry_open(worker, entry, shape)) return NULL;
+        int error = entry_open(worker, entry, shape, why, cap);
+        if (error != HC_OK) return error;
     }
     entry->last_used = ++worker->clock;
-    return entry;
+    group->entry = entry;
+    return HC_OK;
 }
 
-/* Sets the masks of the group's jobs in the engine, unless it has them. */
-static bool set_masks(const struct group *group)
+/* Sets the masks of the group's jobs in the engine, unless it has them. Returns HC_OK, or an error and why. */
+static int set_masks(const struct group *group, char *why, size_t cap)
 {
     struct engine_entry *entry = group->entry;
-    struct batch *batch = group->worker->batch;
     uint64_t serials[BATCH_PIECE] = {0};
     int n_routes = 0;
     for (int i = 0; i < group->n; i++) {
@@ -140,13 +159,13 @@ static bool set_masks(const struct group *group)
         n_routes += group->jobs[i]->mask->responses.n_routes;
     }
     hc_reset(entry->engine); /* no block is queued then */
-    if (entry->mask && memcmp(serials, entry->serials, sizeof serials) == 0) return true;
+    if (entry->mask && memcmp(serials, entry->serials, sizeof serials) == 0) return HC_OK;
     hc_mask_free(entry->engine, entry->mask);
     entry->mask = NULL;
     hc_route *routes = calloc((size_t)n_routes, sizeof *routes), *route = routes;
     if (!routes) {
-        batch_stop(batch, "no memory for routes; use fewer --workers");
-        return false;
+        message_write(why, cap, "no memory for routes; free some memory");
+        return HC_ENOMEM;
     }
     for (int i = 0; i < group->n; i++)
         for (int r = 0; r < group->jobs[i]->mask->responses.n_routes; r++, route++) {
@@ -154,16 +173,47 @@ static bool set_masks(const struct group *group)
             route->in += i * entry->shape.n_in;
             route->out += i * entry->shape.n_out;
         }
-    char why[MESSAGE_CAP];
-    int rc = hc_mask_make(entry->engine, routes, sizeof *routes, n_routes, &entry->mask, why, sizeof why);
+    int error = hc_mask_make(entry->engine, routes, sizeof *routes, n_routes, &entry->mask, why, cap);
     free(routes);
-    if (rc != HC_OK) {
-        batch_stop(batch, why);
-        return false;
-    }
+    if (error != HC_OK) return error;
     memcpy(entry->serials, serials, sizeof serials);
     hc_mask_swap(entry->engine, entry->mask);
-    return true;
+    return HC_OK;
+}
+
+/* Waits until another worker has closed engines. false: no other worker has had one since `begun` and `freed` were
+ * read. */
+static bool wait_for_memory(struct batch *batch, unsigned begun, unsigned freed)
+{
+    pthread_mutex_lock(&batch->lock);
+    bool was_alone = batch->n_with_engines == 0 && batch->n_begun == begun && batch->n_freed == freed;
+    while (batch->n_with_engines > 0 && batch->n_freed == freed)
+        pthread_cond_wait(&batch->engines_closed, &batch->lock);
+    pthread_mutex_unlock(&batch->lock);
+    return !was_alone;
+}
+
+/* Gives the group an engine with its masks. If their memory is used up, the worker closes its other engines; then it
+ * waits until another worker closes engines, so that fewer workers go on. false: batch_stop has the reason. */
+static bool group_prepare(struct group *group)
+{
+    struct worker *worker = group->worker;
+    struct batch *batch = worker->batch;
+    char why[MESSAGE_CAP];
+    while (!atomic_load(&batch->stopped)) {
+        bool has_others = worker->has_engines;
+        pthread_mutex_lock(&batch->lock);
+        batch->n_with_engines += !has_others;
+        unsigned begun = batch->n_begun += !has_others, freed = batch->n_freed;
+        worker->has_engines = true;
+        pthread_mutex_unlock(&batch->lock);
+        int error = entry_for(group, job_shape(group->jobs[0]), why, sizeof why);
+        if (error == HC_OK) error = set_masks(group, why, sizeof why);
+        if (error == HC_OK) return true;
+        engines_close(worker, has_others);
+        if (error != HC_ENOMEM || (!has_others && !wait_for_memory(batch, begun, freed))) batch_stop(batch, why);
+    }
+    return false;
 }
 
 /* ---- groups: file jobs through an engine -------------------------------------------------------- */
@@ -271,8 +321,7 @@ static void commit_outputs(struct file_job *const *jobs, int n)
 static void run_group(struct group *group)
 {
     double start = stopwatch_now();
-    group->entry = entry_for(group->worker, job_shape(group->jobs[0]));
-    if (!group->entry || !set_masks(group)) return;
+    if (!group_prepare(group)) return;
     batch_time(group->worker->batch, COUNT_CONVOLVE_US, start);
     open_outputs(group->jobs, group->n);
     if (!group_convolve(group)) return;
@@ -434,14 +483,7 @@ void *batch_worker(void *data)
         if (!batch_reserve_piece(batch, &piece)) break;
         run_piece(&worker, piece, jobs);
     }
-    for (int i = 0; i < BATCH_ENGINES; i++) {
-        if (worker.entries[i].engine) {
-            pthread_mutex_lock(&batch->lock);
-            memcpy(batch->device, worker.entries[i].info.device, sizeof batch->device);
-            pthread_mutex_unlock(&batch->lock);
-        }
-        entry_close(&worker.entries[i]);
-    }
+    engines_close(&worker, true);
     free(jobs);
     batch_time(batch, COUNT_WORKERS_US, start);
     return NULL;

@@ -1,12 +1,12 @@
 #include "pipeline.h"
 
+#include "dsp/base/processors.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "sample.h"
 #include "sound_format.h"
 
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,8 +212,7 @@ static void *writer_run(void *data)
 /* Returns the threads of a side: half the processors, because the convolution needs some too. */
 static int threads_a_side(void)
 {
-    cpu_set_t set; /* the processors of this process, perhaps fewer than are online */
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) / 2 : 0;
+    int n = processors_usable() / 2;
     return n < 2 ? 2 : n > PIPELINE_THREADS ? PIPELINE_THREADS : n;
 }
 

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -110,6 +111,32 @@ def test_the_report_divides_the_time_of_the_workers(sounds):
     times = report["times"]
     assert list(times) == ["read", "masks", "convolve", "write", "other"] and min(times.values()) > 0
     assert sum(times.values()) < 2 * report["seconds"]
+
+
+@pytest.mark.parametrize("limits", [(128, None), (100, 100)], ids=["a low limit", "a low hard limit"])
+@pytest.mark.parametrize("program", ["cpu", "cuda"])
+def test_many_workers_fit_into_few_files_and_little_memory(folder, program, limits):
+    """A group on a GPU has many files open, and the engines of all workers do not fit into the GPU's memory."""
+    run = {"cpu": HALOCONV, "cuda": BUILD / "cuda_on_cpu/haloconv"}[program]
+    if not run.exists():
+        pytest.skip("no program on the emulated device")
+    (folder / "in").mkdir()
+    for i in range(256):
+        write(folder / f"in/{i}.wav", noise(400, seed=i), RATE)
+    write(folder / "h.wav", noise(64, seed=999), RATE)
+    soft, hard = limits[0], limits[1] or resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    done = subprocess.run(
+        [str(run), "batch", "--inputs", "in/*.wav", "--masks", "h.wav", "-o", "out", "--backend", program, "--workers",
+         "64", "--json"], env={**os.environ, "CUDA_ON_CPU_MIB": "300"}, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, timeout=300, check=False, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["done"] == 256 and report["backend"] == program and report["failed"] == 0
+    assert (report["workers"] == 64) == (limits[1] is None) == ("ulimit" not in done.stderr), done.stderr
+    h = read(folder / "h.wav")[:, 0]
+    for i in range(0, 256, 51):
+        want = scipy.signal.fftconvolve(read(folder / f"in/{i}.wav")[:, 0], h)
+        assert_close(read(folder / f"out/{i}_h.wav"), want)
 
 
 SLURM = {"SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "2"}

@@ -113,8 +113,8 @@ static const struct option_row batch_options[] = {
     OPTION_DITHER(OPTION_TO(struct batch_settings, dither)),
     {"resume", 0, NULL,
      "Skip the rows that an earlier run has finished. A journal in FOLDER (haloconv-batch.journal; each shard or rank "
-     "has a separate one) lists these rows with their settings. A missing output, or one of another size, is made "
-     "again",
+     "has a separate one) lists these rows with their settings. An output that is missing, has another size, or whose "
+     "input or mask has changed is made again",
      option_flag, OPTION_TO(struct batch_settings, resume)},
     {"fail-fast", 0, NULL,
      "End at the first file that fails. Without this option, a file that fails is reported, skipped and listed at the "
@@ -322,6 +322,21 @@ static void keep_memory(void)
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
+static void print_changes(const struct batch *batch)
+{
+    static const char *const kinds[N_ROW_FILES] = {"input", "mask", "noise", "path"};
+    if (batch->journal.done.n_older)
+        message_note("the journal of an older version has %zu file%s without the times of inputs and masks; made again",
+                     batch->journal.done.n_older, message_s((int64_t)batch->journal.done.n_older));
+    for (int i = 0; i < N_ROW_FILES; i++) {
+        const struct changed_files *changed = &batch->changed[i];
+        if (changed->n_rows)
+            message_note("%lld row%s made again: %s %s %s changed", (long long)changed->n_rows,
+                         message_s(changed->n_rows), kinds[i], changed->first,
+                         changed->is_several ? "and others have" : "has");
+    }
+}
+
 static int run_batch(struct batch *batch, double start)
 {
     const struct batch_settings *s = batch->settings;
@@ -340,6 +355,7 @@ static int run_batch(struct batch *batch, double start)
         cache_open(&batch->banks, &batch_banks, &s->moving, (int64_t)s->cache_mb << 20);
         batch_work(batch, print_progress, &progress);
         if (progress.on) message_status("%s", "");
+        print_changes(batch);
         cache_close(&batch->masks);
         cache_close(&batch->banks);
         char why[MESSAGE_CAP];

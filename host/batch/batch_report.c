@@ -101,17 +101,18 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
 {
     char path[PATH_MAX];
     struct stat status;
-    int64_t listed;
+    enum row_file changed;
     if (!batch_output_path(batch, row, path, sizeof path)) return true; /* the row has failed */
     if (stat(path, &status) != 0) {
         if (errno != ENOENT && errno != ENOTDIR) return false;
         errno = 0;
         return true;
     }
-    const struct journal_entry *entry =
-        journal_list_find(list, journal_hash(row, batch->hashed), status.st_size, &listed);
+    const struct journal_entry *entry = batch_entry_find(batch, list, row, &changed);
     errno = 0;
-    if (!entry || figures_check(entry->figures) != FIGURES_WHOLE) return errno != ENOMEM;
+    if (!entry || entry->bytes != status.st_size || changed < N_ROW_FILES ||
+        figures_check(entry->figures) != FIGURES_WHOLE)
+        return errno != ENOMEM;
     json_t *line = cells_of(batch, row), *figures = figures_read(entry->figures);
     bool good = line && figures && json_object_update(line, figures) == 0 && json_dumpf(line, file, LINE_FORMAT) == 0 &&
                 !json_lacks_memory() && putc('\n', file) != EOF;

@@ -144,7 +144,8 @@ bool batch_plan_make(struct batch *batch)
     plan->units = calloc(n + 1, sizeof *plan->units);
     plan->work = calloc(n + 1, sizeof *plan->work);
     plan->in_share = calloc(n + 1, sizeof *plan->in_share);
-    bool good = entries && plan->order && plan->pieces && plan->units && plan->work && plan->in_share;
+    plan->states = calloc(n + 1, sizeof *plan->states);
+    bool good = entries && plan->order && plan->pieces && plan->units && plan->work && plan->in_share && plan->states;
     for (size_t i = 0; i < n && good; i++) {
         const struct manifest_row *row = &batch->manifest->rows[i];
         struct stat mask;
@@ -211,23 +212,46 @@ struct journal_location batch_journal(const struct batch *batch, int rank)
     return (struct journal_location){s->folder, s->shard, s->n_shards, rank, batch->ranks.n};
 }
 
+/* Adds a file with `add`, and finds its state. path: NULL = none. */
+static bool add_file(struct files_read *read, bool (*add)(struct files_read *read, const char *path), const char *path,
+                     uint64_t *state)
+{
+    read->state = 0;
+    bool good = !path || add(read, path);
+    *state = read->state;
+    return good;
+}
+
+static bool add_files(const struct batch *batch, struct files_read *read)
+{
+    const struct tar_source *tar = NULL;
+    uint64_t tar_state = 0;
+    for (size_t i = 0; i < batch->manifest->n; i++) { /* in plan order: the rows of a tar file are neighbours */
+        const struct manifest_row *row = batch->plan.order[i];
+        const char *path = row->path && !path_is_random(row->path) ? row->path : NULL;
+        uint64_t *states = batch->plan.states[row - batch->manifest->rows];
+        if (row->tar && row->tar == tar)
+            states[ROW_INPUT] = tar_state;
+        else if (!add_file(read, files_read_add, batch_input_file(row), &states[ROW_INPUT]))
+            return false;
+        tar = row->tar;
+        tar_state = states[ROW_INPUT];
+        if (!add_file(read, row->path ? files_read_add_bank : files_read_add_mask, row->mask, &states[ROW_MASK]) ||
+            !add_file(read, files_read_add_mask, row->noise, &states[ROW_NOISE]) ||
+            !add_file(read, files_read_add, path, &states[ROW_PATH]))
+            return false;
+    }
+    return true;
+}
+
 bool batch_spares_inputs(struct batch *batch)
 {
     const struct batch_settings *s = batch->settings;
     size_t n = batch->manifest->n;
     struct stat status;
-    if (stat(s->folder, &status) != 0 && !s->report) return true; /* a new folder is empty */
     struct files_read read = {0};
-    bool good = !s->list || files_read_add(&read, s->list);
-    for (size_t i = 0; i < n && good; i++) { /* in plan order: rows with the same mask are neighbours */
-        const struct manifest_row *row = batch->plan.order[i], *before = i > 0 ? batch->plan.order[i - 1] : NULL;
-        if (!before || !row->tar || row->tar != before->tar) good = files_read_add(&read, batch_input_file(row));
-        bool is_other = !before || strcmp(row->mask, before->mask) != 0 || before->path;
-        if (good && !row->path && is_other) good = files_read_add_mask(&read, row->mask);
-        if (good && row->path) good = files_read_add_bank(&read, row->mask);
-        if (good && row->path && !path_is_random(row->path)) good = files_read_add(&read, row->path);
-        if (good && row->noise) good = files_read_add(&read, row->noise);
-    }
+    bool good = (!s->list || files_read_add(&read, s->list)) && add_files(batch, &read);
+    if (good && stat(s->folder, &status) != 0 && !s->report) n = 0; /* a new folder is empty */
     if (!good) message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     for (size_t i = 0; i < n && good; i++) {
         char path[PATH_MAX], why[MESSAGE_CAP - 40];
@@ -240,6 +264,17 @@ bool batch_spares_inputs(struct batch *batch)
     if (good && s->report) good = files_read_spare(&read, s->report, batch->why, sizeof batch->why);
     files_read_free(&read);
     return good;
+}
+
+const struct journal_entry *batch_entry_find(const struct batch *batch, const struct journal_list *list,
+                                             const struct manifest_row *row, enum row_file *changed)
+{
+    const uint64_t *states = batch->plan.states[row - batch->manifest->rows];
+    const struct journal_entry *entry = journal_list_find(list, row->output);
+    if (!entry || entry->hash != journal_hash(row, batch->hashed)) return NULL;
+    *changed = ROW_INPUT;
+    while (*changed < N_ROW_FILES && !file_state_differs(entry->states[*changed], states[*changed])) ++*changed;
+    return entry;
 }
 
 struct written {
@@ -285,6 +320,7 @@ void batch_free(struct batch *batch)
     free(plan->units);
     free(plan->work);
     free(plan->in_share);
+    free(plan->states);
 }
 
 /* ---- failures and counts ------------------------------------------------------------------------ */

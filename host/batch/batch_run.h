@@ -73,7 +73,14 @@ struct batch_plan { /* the order of the work, from batch_plan_make on */
     size_t n_units;
     int64_t *work;                     /* [manifest->n]: batch_row_work of each row, in the order of the list */
     bool *in_share;                    /* [manifest->n]: is the row of this shard? */
+    uint64_t (*states)[N_ROW_FILES];   /* [manifest->n]: of each row's files, for the journal */
     int64_t share_rows, share_pieces;  /* rows and pieces of this shard, for all its ranks */
+};
+
+struct changed_files { /* files that have changed since the run of the journal */
+    int64_t n_rows;
+    const char *first;
+    bool is_several;
 };
 
 struct batch {
@@ -97,6 +104,7 @@ struct batch {
     int n_with_engines;                /* workers that have engines, or open one */
     unsigned n_begun, n_freed;         /* how often a worker began to have engines, and closed all */
     size_t next_piece, unit_end;       /* pieces of this process's unit that no worker has reserved */
+    struct changed_files changed[N_ROW_FILES];
     char why[MESSAGE_CAP];             /* why the whole run stopped; "": the run continues */
     char device[128];
 };
@@ -125,9 +133,15 @@ int64_t batch_input_bytes(const struct manifest_row *row);
  * long; path is "" then. */
 bool batch_output_path(const struct batch *batch, const struct manifest_row *row, char *path, size_t cap);
 
-/* Checks that no output and no report replaces a file that the batch reads, under whatever name: the list, its files,
- * or the files of their configurations. Else the result would depend on the order of the workers. false: batch->why. */
+/* Finds the states of all files that the batch reads: the list's files, and the files of configurations and banks.
+ * Checks that no output and no report replaces one of them or the list, under whatever name. Else the result would
+ * depend on the order of the workers. false: batch->why. */
 bool batch_spares_inputs(struct batch *batch);
+
+/* Returns the journal's entry of a row whose output has so many bytes; NULL: the list has none, or one for another row
+ * or other settings. *changed: the first of the row's files that has changed since, or N_ROW_FILES. */
+const struct journal_entry *batch_entry_find(const struct batch *batch, const struct journal_list *list,
+                                             const struct manifest_row *row, enum row_file *changed);
 
 /* Did all ranks plan the same work? counts[N_COUNTS]: sums over the ranks. false: batch->why. */
 bool batch_plans_agree(struct batch *batch, const int64_t *counts);

@@ -4,6 +4,7 @@
 #include "batch_report.h"
 #include "dsp/haloconv_files.h"
 #include "file_job.h"
+#include "host/files/files_read.h"
 #include "host/stopwatch.h"
 #include "moving_job.h"
 #include "tar_source.h"
@@ -381,24 +382,44 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
 
 /* ---- pieces ------------------------------------------------------------------------------------- */
 
-/* Returns the journal's entry for the row's file, from an earlier run. NULL: no entry, or it lacks figures that
- * --report needs. */
-static const struct journal_entry *journal_entry_of(const struct batch *batch, const struct manifest_row *row)
+/* Counts a row, or all rows of its tar file, that are made again because a file has changed. */
+static void count_changed(struct batch *batch, const struct manifest_row *row, enum row_file file)
+{
+    const char *paths[N_ROW_FILES] = {batch_input_file(row), row->mask, row->noise, row->path};
+    struct changed_files *changed = &batch->changed[file];
+    pthread_mutex_lock(&batch->lock);
+    if (!changed->first) changed->first = paths[file];
+    changed->is_several |= strcmp(changed->first, paths[file]) != 0;
+    changed->n_rows += row->tar ? (int64_t)row->tar->n_rows : 1;
+    pthread_mutex_unlock(&batch->lock);
+}
+
+/* Returns the journal's entry for the row's file, from an earlier run. NULL: no entry, a file that the row reads has
+ * changed, or the entry lacks figures that --report needs. */
+static const struct journal_entry *journal_entry_of(struct batch *batch, const struct manifest_row *row)
 {
     char path[PATH_MAX];
     struct stat status;
-    int64_t listed;
+    enum row_file changed;
     if (!batch_output_path(batch, row, path, sizeof path)) return NULL;
     if (stat(path, &status) != 0 || status.st_size == 0) return NULL;
-    const struct journal_entry *entry =
-        journal_list_find(&batch->journal.done, journal_hash(row, batch->hashed), status.st_size, &listed);
-    if (entry && batch->settings->report && figures_check(entry->figures) == FIGURES_UNKNOWN) {
+    const struct journal_entry *entry = batch_entry_find(batch, &batch->journal.done, row, &changed);
+    if (!entry) return NULL;
+    if (entry->bytes != status.st_size) {
+        message_note("%s: has %lld bytes, and the journal lists %lld; the file is made again", path,
+                     (long long)status.st_size, (long long)entry->bytes);
+        return NULL;
+    }
+    for (int i = N_ROW_FILES - 1; i >= 0 && changed == N_ROW_FILES; i--)
+        if (file_state_is_unsure(entry->states[i])) changed = (enum row_file)i;
+    if (changed < N_ROW_FILES) {
+        count_changed(batch, row, changed);
+        return NULL;
+    }
+    if (batch->settings->report && figures_check(entry->figures) == FIGURES_UNKNOWN) {
         message_note("%s: the journal lacks its figures for --report; the file is made again", row->output);
         return NULL;
     }
-    if (!entry && listed != BYTES_UNKNOWN)
-        message_note("%s: has %lld bytes, and the journal lists %lld; the file is made again", path,
-                     (long long)status.st_size, (long long)listed);
     return entry;
 }
 
@@ -413,7 +434,7 @@ static bool add_t30(struct batch *batch, const struct manifest_row *row, const s
 }
 
 /* A tar file is done if all of its rows are. */
-static bool tar_is_done(const struct batch *batch, struct tar_source *tar)
+static bool tar_is_done(struct batch *batch, struct tar_source *tar)
 {
     pthread_mutex_lock(&tar->lock);
     if (tar->resume == RESUME_UNKNOWN) {

@@ -303,9 +303,9 @@ bool file_job_next_pass(struct file_job *job)
 void file_job_enter(struct batch *batch, const struct manifest_row *row, int64_t bytes, char *figures)
 {
     char why[MESSAGE_CAP] = "the journal: no memory for a line; free some memory";
-    if (!figures ||
-        !journal_add(&batch->journal, journal_hash(row, batch->hashed), bytes, figures, row->output, why, sizeof why))
-        batch_stop(batch, why);
+    struct journal_entry entry = {.hash = journal_hash(row, batch->hashed), .bytes = bytes, .figures = figures};
+    memcpy(entry.states, batch->plan.states[row - batch->manifest->rows], sizeof entry.states);
+    if (!figures || !journal_add(&batch->journal, entry, row->output, why, sizeof why)) batch_stop(batch, why);
     free(figures);
 }
 

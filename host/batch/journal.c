@@ -13,33 +13,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SYNC_INTERVAL_S = 1 };
-
-/* FNV-1a. */
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
-}
 
 uint64_t journal_hash(const struct manifest_row *row, const char *settings)
 {
     int choices[3] = {(int)row->tail, (int)row->level, row->align};
     const double *numbers[] = {&row->gain, &row->start_s, &row->length_s, &row->early_ms, &row->snr_db};
-    uint64_t hash = 0xcbf29ce484222325u;
-    hash = hash_bytes(hash, row->input, strlen(row->input) + 1);
-    hash = hash_bytes(hash, row->mask, strlen(row->mask) + 1);
-    hash = hash_bytes(hash, row->output, strlen(row->output) + 1);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) hash = hash_bytes(hash, numbers[i], sizeof(double));
-    hash = hash_bytes(hash, choices, sizeof choices);
-    if (row->noise) hash = hash_bytes(hash, row->noise, strlen(row->noise) + 1);
-    if (row->noise) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* the seed draws the start of the noise */
-    if (row->path) hash = hash_bytes(hash, row->path, strlen(row->path) + 1);
-    if (row->path) hash = hash_bytes(hash, &row->seed, sizeof row->seed); /* the seed draws a random path */
-    return hash_bytes(hash, settings, strlen(settings));
+    uint64_t hash = journal_hash_text(row->input);
+    hash = journal_hash_bytes(hash, row->mask, strlen(row->mask) + 1);
+    hash = journal_hash_bytes(hash, row->output, strlen(row->output) + 1);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        hash = journal_hash_bytes(hash, numbers[i], sizeof(double));
+    hash = journal_hash_bytes(hash, choices, sizeof choices);
+    if (row->noise) hash = journal_hash_bytes(hash, row->noise, strlen(row->noise) + 1);
+    if (row->noise)
+        hash = journal_hash_bytes(hash, &row->seed, sizeof row->seed); /* the seed draws the start of the noise */
+    if (row->path) hash = journal_hash_bytes(hash, row->path, strlen(row->path) + 1);
+    if (row->path) hash = journal_hash_bytes(hash, &row->seed, sizeof row->seed); /* the seed draws a random path */
+    return journal_hash_bytes(hash, settings, strlen(settings));
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
@@ -160,11 +154,18 @@ static bool refuse_line(char *why, size_t cap)
     return message_write(why, cap, "the journal: no memory for a line; free some memory");
 }
 
-bool journal_add(struct journal *journal, uint64_t hash, int64_t bytes, const char *figures, const char *output,
-                 char *why, size_t cap)
+bool journal_add(struct journal *journal, struct journal_entry entry, const char *output, char *why, size_t cap)
 {
     char *line = NULL;
-    if (asprintf(&line, "%016" PRIx64 "\t%" PRId64 "\t%s %s", hash, bytes, figures, output) < 0)
+    struct timespec now;
+    const uint64_t *states = entry.states;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t time_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    if (asprintf(&line,
+                 "%016" PRIx64 "\t%" PRId64 "\t%" PRIx64 ",%" PRIx64 ",%" PRIx64 ",%" PRIx64 ",%" PRIx64 ",%" PRIx64
+                 "\t%s %s",
+                 entry.hash, entry.bytes, journal_hash_text(output), time_us, states[ROW_INPUT], states[ROW_MASK],
+                 states[ROW_NOISE], states[ROW_PATH], entry.figures, output) < 0)
         return refuse_line(why, cap);
     message_clean(strchr(line, ' ')); /* a line end in the name must not begin another entry */
     return add_line(journal, line, true, why, cap);

@@ -1,14 +1,17 @@
 /* journal - the list of the files of a batch that are done, in the folder of the outputs, for --resume and --report.
  *
  *   FOLDER/haloconv-batch.journal         # process 1234 on host          the process that has or had the lock
- *                                         HASH<tab>BYTES<tab>FIGURES NAME an entry for each finished file
+ *                                         ENTRY                          an entry for each finished file
  *                                         # row 4 failed: REASON          a file that failed
  *   FOLDER/haloconv-batch.NAME.journal    a shard or a rank has this journal; they write at the same time
  *
- * HASH is the hash of the file's row and of the settings; FIGURES (batch_report.h) is JSON without blanks. An entry is
- * written after the file has its name and its data are on the disk (part_file_commit). A file in the journal counts as
- * done if it still exists and has that many bytes. Older versions wrote "HASH<tab>BYTES NAME" or "HASH NAME"; without
- * BYTES the size is not checked.
+ * ENTRY: HASH<tab>BYTES<tab>OUTPUT,TIME,INPUT,MASK,NOISE,PATH<tab>FIGURES NAME
+ *
+ * HASH is the hash of the file's row and of the settings, OUTPUT that of NAME; INPUT to PATH are the states of the
+ * row's files when the run began (files_read.h): their sizes and times. FIGURES (batch_report.h) is JSON without
+ * blanks. An entry is written after the file has its name and its data are on the disk (part_file_commit). A file counts
+ * as done if its newest entry, of all journals, has the hash and the states of now, and the file still has that many
+ * bytes. Older versions wrote no OUTPUT to PATH: their files are made again.
  *
  * A crash of the machine may lose the lines of the last second: their files are made again.
  */
@@ -47,9 +50,9 @@ bool journal_close(struct journal *journal, char *why, size_t cap);
  * method. */
 uint64_t journal_hash(const struct manifest_row *row, const char *settings);
 
-/* Adds an entry; about once a second this waits for the disk. Any thread. false: why has the reason. */
-bool journal_add(struct journal *journal, uint64_t hash, int64_t bytes, const char *figures, const char *output,
-                 char *why, size_t cap);
+/* Adds an entry with its hash, bytes, states and figures; about once a second this waits for the disk. Any thread.
+ * false: why has the reason. */
+bool journal_add(struct journal *journal, struct journal_entry entry, const char *output, char *why, size_t cap);
 
 /* Adds a row (from 1) that failed. Any thread. false: why has the reason. */
 bool journal_add_failure(struct journal *journal, size_t row, const char *reason, char *why, size_t cap);

@@ -9,6 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t journal_hash_bytes(uint64_t hash, const void *data, size_t n)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
+    return hash;
+}
+
+uint64_t journal_hash_text(const char *text)
+{
+    return journal_hash_bytes(0xcbf29ce484222325u, text, strlen(text) + 1);
+}
+
 static bool refuse_memory(const char *path, char *why, size_t cap)
 {
     return message_write(why, cap, "%s: no memory for its entries; cut the list with --shard", path);
@@ -23,19 +35,28 @@ static void *grow(void *items, size_t n, size_t *capacity, size_t bytes)
     return more;
 }
 
-/* Parses the line of a file that is done: "HASH<tab>BYTES<tab>FIGURES NAME"; an older line lacks FIGURES, or BYTES too.
- * false: another line, or an incomplete line because the process or the machine stopped. */
-static bool parse_entry(char *line, size_t length, struct journal_entry *entry)
+/* Parses the line of a file that is done: "HASH<tab>BYTES<tab>OUTPUT,TIME,STATES<tab>FIGURES NAME", numbers of more
+ * than 16 digits or with signs included. false: another line, or an incomplete line because the process or the machine
+ * stopped. *is_older: "HASH<tab>BYTES<tab>FIGURES NAME", or without FIGURES, or without BYTES. */
+static bool parse_entry(char *line, size_t length, struct journal_entry *entry, bool *is_older)
 {
     char *end;
-    *entry = (struct journal_entry){strtoull(line, &end, 16), BYTES_UNKNOWN, NULL, 0};
+    *entry = (struct journal_entry){.hash = strtoull(line, &end, 16)};
+    *is_older = false;
     if (end != line + 16 || line[length - 1] != '\n') return false;
     if (*end == '\t') entry->bytes = strtoll(end + 1, &end, 10);
-    if (*end == '\t' && entry->bytes >= 0) {
-        entry->figures = end + 1;
-        end += strcspn(end, " ");
+    *is_older = *end == ' ' || (*end == '\t' && end[1] == '{');
+    if (*is_older || *end != '\t') return false;
+    entry->output = strtoull(end + 1, &end, 16);
+    if (*end == ',') entry->time_us = strtoull(end + 1, &end, 16);
+    for (int i = 0; i < N_ROW_FILES; i++) {
+        if (*end != ',') return false;
+        entry->states[i] = strtoull(end + 1, &end, 16);
     }
-    if (*end != ' ' || entry->bytes < BYTES_UNKNOWN) return false;
+    if (*end != '\t') return false;
+    entry->figures = end + 1;
+    end += strcspn(end, " ");
+    if (*end != ' ') return false;
     *end = 0;
     return true;
 }
@@ -47,7 +68,6 @@ static bool add_entry(struct journal_list *list, struct journal_entry entry)
     struct journal_entry *entries = grow(list->entries, list->n, &list->capacity, sizeof entry);
     if (!entries) return false;
     list->entries = entries;
-    entry.number = list->n;
     list->entries[list->n++] = entry;
     return true;
 }
@@ -75,14 +95,17 @@ bool journal_list_read(struct journal_list *list, const char *path, char *why, s
     bool good = true;
     while (good && ((got = line_read(&in)) == LINE_READ || got == LINE_BAD)) {
         struct journal_entry entry;
+        bool is_older;
         why[0] = 0; /* a damaged line is skipped: its file is made again */
         if (got == LINE_BAD) continue;
         if (strncmp(in.line, JOURNAL_OWNER, strlen(JOURNAL_OWNER)) == 0) list->n_failures = n_failures; /* a new run */
         if (in.line[0] == '#') {
             in.line[in.length - 1] = 0;
             good = add_failure(list, in.line);
-        } else if (parse_entry(in.line, in.length, &entry)) {
+        } else if (parse_entry(in.line, in.length, &entry, &is_older)) {
             good = add_entry(list, entry);
+        } else {
+            list->n_older += is_older;
         }
     }
     line_reader_close(&in);
@@ -113,12 +136,11 @@ bool journal_list_read_folder(struct journal_list *list, const char *folder, cha
 
 /* ---- looking up --------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
+static int by_output(const void *a, const void *b)
 {
     const struct journal_entry *p = a, *q = b;
-    if (p->hash != q->hash) return p->hash < q->hash ? -1 : 1;
-    if (p->bytes != q->bytes) return p->bytes < q->bytes ? -1 : 1;
-    return p->number < q->number ? -1 : p->number > q->number;
+    if (p->output != q->output) return p->output < q->output ? -1 : 1;
+    return p->time_us < q->time_us ? -1 : p->time_us > q->time_us;
 }
 
 static int by_row(const void *a, const void *b)
@@ -129,36 +151,22 @@ static int by_row(const void *a, const void *b)
 
 void journal_list_sort(struct journal_list *list)
 {
-    if (list->n) qsort(list->entries, list->n, sizeof *list->entries, by_value);
+    if (list->n) qsort(list->entries, list->n, sizeof *list->entries, by_output);
     if (list->n_failures) qsort(list->failures, list->n_failures, sizeof *list->failures, by_row);
 }
 
-/* Counts the entries up to (hash, bytes) in sorted order. */
-static size_t entries_to(const struct journal_list *list, uint64_t hash, int64_t bytes)
+const struct journal_entry *journal_list_find(const struct journal_list *list, const char *output)
 {
-    const struct journal_entry key = {.hash = hash, .bytes = bytes, .number = SIZE_MAX};
-    size_t from = 0, to = list->n;
+    const struct journal_entry key = {.output = journal_hash_text(output), .time_us = UINT64_MAX};
+    size_t from = 0, to = list->n; /* from: counts the entries up to the key in sorted order */
     while (from < to) {
         size_t middle = from + (to - from) / 2;
-        if (by_value(&list->entries[middle], &key) <= 0)
+        if (by_output(&list->entries[middle], &key) <= 0)
             from = middle + 1;
         else
             to = middle;
     }
-    return from;
-}
-
-const struct journal_entry *journal_list_find(const struct journal_list *list, uint64_t hash, int64_t bytes,
-                                              int64_t *listed)
-{
-    size_t last = entries_to(list, hash, INT64_MAX); /* the entry after the last one of this hash */
-    *listed = BYTES_UNKNOWN;
-    if (last == 0 || list->entries[last - 1].hash != hash) return NULL;
-    *listed = list->entries[last - 1].bytes;
-    if (*listed == BYTES_UNKNOWN) return &list->entries[last - 1];
-    size_t at = entries_to(list, hash, bytes);
-    const struct journal_entry *entry = at ? &list->entries[at - 1] : NULL;
-    return entry && entry->hash == hash && entry->bytes == bytes ? entry : NULL;
+    return from > 0 && list->entries[from - 1].output == key.output ? &list->entries[from - 1] : NULL;
 }
 
 void journal_list_free(struct journal_list *list)

@@ -7,13 +7,16 @@
 #include <stdint.h>
 
 #define JOURNAL_OWNER "# process "
-enum { BYTES_UNKNOWN = -1 };
+
+enum row_file { ROW_INPUT, ROW_MASK, ROW_NOISE, ROW_PATH, N_ROW_FILES };
 
 struct journal_entry { /* a file that is done */
-    uint64_t hash;
-    int64_t bytes;       /* size of the file, or BYTES_UNKNOWN */
-    const char *figures; /* NULL: an older version wrote the entry, or the list keeps no figures */
-    size_t number;       /* position of the entry in the order of reading */
+    uint64_t output;              /* journal_hash_text of its name */
+    uint64_t hash;                /* journal_hash */
+    int64_t bytes;                /* size of the file */
+    uint64_t time_us;             /* when the entry was written: journals of several processes are read in any order */
+    uint64_t states[N_ROW_FILES]; /* of the files that were read, when the run began: files_read.h; 0: none */
+    const char *figures;          /* NULL: the list keeps no figures */
 };
 
 struct journal_failure {
@@ -26,6 +29,7 @@ struct journal_list { /* start with zeros, and perhaps keeps_figures */
     struct journal_entry *entries; /* sorted by journal_list_sort */
     struct journal_failure *failures;
     size_t n, capacity, n_failures, failures_capacity;
+    size_t n_older; /* entries of older versions, without the states of files: they are left out */
     struct text_arena *texts;
 };
 
@@ -36,10 +40,11 @@ bool journal_list_read_folder(struct journal_list *list, const char *folder, cha
 
 void journal_list_sort(struct journal_list *list);
 
-/* Returns the last entry of a row whose output has so many bytes; NULL: the row is not done. *listed: the bytes that
- * the list has for the row, or BYTES_UNKNOWN. */
-const struct journal_entry *journal_list_find(const struct journal_list *list, uint64_t hash, int64_t bytes,
-                                              int64_t *listed);
+/* Returns the newest entry of an output, whatever its row was; NULL: there is none. */
+const struct journal_entry *journal_list_find(const struct journal_list *list, const char *output);
+
+uint64_t journal_hash_bytes(uint64_t hash, const void *data, size_t n); /* continues a hash (FNV-1a) */
+uint64_t journal_hash_text(const char *text);
 
 void journal_list_free(struct journal_list *list);
 

@@ -3,6 +3,7 @@
 #include "dsp/haloconv_masks.h"
 #include "host/csv.h"
 #include "host/message.h"
+#include "host/splitmix64.h"
 
 #include <dirent.h>
 #include <glob.h>
@@ -13,22 +14,42 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Reads the identity of a file. standard: the descriptor that "-" stands for. */
-static bool identity_read(const char *path, int standard, struct file_identity *identity)
+static bool identity_read(const char *path, int standard, struct stat *status, struct file_identity *identity)
 {
-    struct stat status;
-    int failed = strcmp(path, "-") == 0 ? fstat(standard, &status) : stat(path, &status);
-    if (failed || !S_ISREG(status.st_mode)) return false;
-    *identity = (struct file_identity){status.st_dev, status.st_ino};
+    int failed = strcmp(path, "-") == 0 ? fstat(standard, status) : stat(path, status);
+    if (failed || !S_ISREG(status->st_mode)) return false;
+    *identity = (struct file_identity){status->st_dev, status->st_ino};
     return true;
+}
+
+/* Returns the state of a file; its lowest bit: file_state_is_unsure. A file system may count its times in 2 s. */
+static uint64_t file_state(const char *path, const struct stat *status)
+{
+    const struct timespec *changed = &status->st_mtim;
+    uint64_t state = splitmix64((uint64_t)status->st_size);
+    state = splitmix64(state ^ (uint64_t)changed->tv_sec);
+    state = splitmix64(state ^ (uint64_t)changed->tv_nsec);
+    for (const char *at = path; *at; at++) state = splitmix64(state ^ (unsigned char)*at);
+    bool is_unsure = changed->tv_nsec == 0 && time(NULL) - changed->tv_sec <= 2;
+    return state << 1 | is_unsure;
+}
+
+/* Adds the state of some files to that of read. The order of the files has no effect: readdir has any order. */
+static void state_add(struct files_read *read, uint64_t state)
+{
+    read->state = ((read->state >> 1) + (state >> 1)) << 1 | ((read->state | state) & 1);
 }
 
 bool files_read_add(struct files_read *read, const char *path)
 {
+    struct stat status;
     struct file_identity identity;
-    if (!identity_read(path, STDIN_FILENO, &identity)) return true;
+    if (!identity_read(path, STDIN_FILENO, &status, &identity)) return true;
+    state_add(read, file_state(path, &status));
     if (read->n == read->capacity) {
         size_t capacity = read->capacity ? 2 * read->capacity : 16;
         struct file_identity *files = realloc(read->files, capacity * sizeof *files);
@@ -80,9 +101,48 @@ static bool add_mask_of_a_rate(struct files_read *read, const char *path)
     return good;
 }
 
-bool files_read_add_mask(struct files_read *read, const char *path)
+struct known { /* a mask or a bank that was added */
+    const char *path;
+    bool is_bank;
+    uint64_t state;
+};
+
+static int known_order(const void *a, const void *b)
+{
+    const struct known *p = a, *q = b;
+    return p->is_bank != q->is_bank ? p->is_bank - q->is_bank : strcmp(p->path, q->path);
+}
+
+/* Calls add for a mask or a bank that is not known yet, and adds its state. false: no memory. */
+static bool add_once(struct files_read *read, const char *path, bool is_bank,
+                     bool (*add)(struct files_read *read, const char *path))
+{
+    const uint64_t before = read->state;
+    struct known key = {.path = path, .is_bank = is_bank}, **found = tfind(&key, &read->known, known_order);
+    if (!found) {
+        struct known *known = malloc(sizeof *known);
+        if (known) *known = key;
+        if (!known || !(found = tsearch(known, &read->known, known_order))) {
+            free(known);
+            return false;
+        }
+        read->state = 0;
+        if (!add(read, path)) return false;
+        known->state = read->state;
+        read->state = before;
+    }
+    state_add(read, (*found)->state);
+    return true;
+}
+
+static bool add_mask(struct files_read *read, const char *path)
 {
     return add_rates(read, path, add_mask_of_a_rate);
+}
+
+bool files_read_add_mask(struct files_read *read, const char *path)
+{
+    return add_once(read, path, false, add_mask);
 }
 
 /* Adds a file of the folder whose name has `length` bytes, unless its name is absolute. */
@@ -133,19 +193,18 @@ static bool add_list(struct files_read *read, const char *path)
     return good;
 }
 
-static int order_of_names(const void *a, const void *b)
+static bool add_bank(struct files_read *read, const char *path)
 {
-    return strcmp(a, b);
-}
-
-bool files_read_add_bank(struct files_read *read, const char *path)
-{
-    if (tfind(path, &read->banks, order_of_names)) return true;
-    if (!tsearch(path, &read->banks, order_of_names) || !files_read_add(read, path)) return false;
+    if (!files_read_add(read, path)) return false;
     DIR *folder = opendir(path);
     if (folder) return add_folder(read, path, folder);
     const char *extension = strrchr(path, '.');
     return !extension || strcasecmp(extension, ".csv") != 0 || add_list(read, path);
+}
+
+bool files_read_add_bank(struct files_read *read, const char *path)
+{
+    return add_once(read, path, true, add_bank);
 }
 
 int file_identity_order(const void *a, const void *b)
@@ -157,10 +216,11 @@ int file_identity_order(const void *a, const void *b)
 
 bool files_read_spare(struct files_read *read, const char *output, char *why, size_t cap)
 {
+    struct stat status;
     struct file_identity one;
     if (!read->is_sorted && read->n) qsort(read->files, read->n, sizeof *read->files, file_identity_order);
     read->is_sorted = true;
-    bool is_read = read->n && identity_read(output, STDOUT_FILENO, &one) &&
+    bool is_read = read->n && identity_read(output, STDOUT_FILENO, &status, &one) &&
                    bsearch(&one, read->files, read->n, sizeof *read->files, file_identity_order);
     return !is_read || message_write(why, cap,
                                      "%s: is a file that this run reads, and would be overwritten; choose another "
@@ -168,14 +228,9 @@ bool files_read_spare(struct files_read *read, const char *output, char *why, si
                                      output);
 }
 
-static void keep_name(void *name)
-{
-    (void)name; /* the caller's */
-}
-
 void files_read_free(struct files_read *read)
 {
-    tdestroy(read->banks, keep_name);
+    tdestroy(read->known, free);
     free(read->files);
     *read = (struct files_read){0};
 }

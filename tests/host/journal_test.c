@@ -30,6 +30,7 @@ int flock(int fd, int operation)
 
 static char folder[] = "/tmp/journal_test.XXXXXX";
 static char why[MESSAGE_CAP];
+static const struct journal_entry done = {.hash = 1, .bytes = 100, .figures = "{}"};
 
 static void begin(struct journal *journal)
 {
@@ -54,10 +55,10 @@ static void lines_are_synchronised_once_a_second_and_at_the_end(const char *back
     struct journal journal;
     begin(&journal);
     journal.synced += 1e6; /* not for long */
-    check(journal_add(&journal, 1, 100, "{}", "a.wav", why, sizeof why) && n_syncs == 0, "%d: %s", n_syncs, why);
+    check(journal_add(&journal, done, "a.wav", why, sizeof why) && n_syncs == 0, "%d: %s", n_syncs, why);
     journal.synced -= 2e6;
     for (int i = 0; i < 2; i++) {
-        check(journal_add(&journal, 2, 100, "{}", "b.wav", why, sizeof why) && n_syncs == 1, "%d: %s", n_syncs, why);
+        check(journal_add(&journal, done, "b.wav", why, sizeof why) && n_syncs == 1, "%d: %s", n_syncs, why);
         journal.synced += 1e6;
     }
     check(journal_close(&journal, why, sizeof why) && n_syncs == 2, "%d: %s", n_syncs, why);
@@ -75,7 +76,7 @@ static void a_failure_to_synchronise_is_an_error(const char *backend)
         begin(&journal);
         sync_errno = cases[i].error;
         journal.synced -= 1e6;
-        bool added = journal_add(&journal, 1, 100, "{}", "a.wav", why, sizeof why);
+        bool added = journal_add(&journal, done, "a.wav", why, sizeof why);
         bool closed = journal_close(&journal, why, sizeof why);
         check(added == cases[i].good && closed == cases[i].good, "errno %d: add %d, close %d", sync_errno, added,
               closed);

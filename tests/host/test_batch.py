@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import scipy.signal
 import soundfile
-from conftest import BUILD, HALOCONV, SAN, assert_close, copy_program, good, measured, noise, peak_mb, read, refused, write
+from conftest import BUILD, HALOCONV, SAN, assert_close, copy_program, good, haloconv, measured, noise, peak_mb, read, refused, write
 
 RATE = 16000
 
@@ -369,20 +369,123 @@ def test_an_interrupted_run_is_resumed(sounds):
 def test_an_output_of_another_size_is_made_again(sounds):
     """A file may be cut by a crash of the machine after its line was written."""
     batch("list.csv", "-o", "out", "--workers", 1)
-    journal, want = sounds / "out/haloconv-batch.journal", tree(sounds / "out")
-    sized = journal.read_text()
-    older = re.sub(r"\t\{\S+ ", " ", sized)  # a version without figures, and one without sizes
-    for text, resumed in [(sized, 10), (older, 10), (re.sub(r"\t\d+ ", " ", older), 12)]:
-        for name, change in [("u0_m0.wav", -1), ("u2_m2.wav", 1)]:
-            size = (sounds / "out" / name).stat().st_size
-            os.truncate(sounds / "out" / name, size + change)
+    want = tree(sounds / "out")
+    for name, change in [("u0_m0.wav", -1), ("u2_m2.wav", 1)]:
+        size = (sounds / "out" / name).stat().st_size
+        os.truncate(sounds / "out" / name, size + change)
+    done = good("batch", "list.csv", "-o", "out", "--resume", "--json")
+    assert json.loads(done.stdout)["resumed"] == 10
+    notes = [line for line in done.stderr.splitlines() if "is made again" in line]
+    assert sorted(note.split(": ")[0] for note in notes) == ["out/u0_m0.wav", "out/u2_m2.wav"]
+    assert tree(sounds / "out") == want
+
+
+def test_files_of_an_older_journal_are_made_again(sounds):
+    """It does not say when the inputs and the masks were changed."""
+    batch("list.csv", "-o", "out")
+    journal = sounds / "out/haloconv-batch.journal"
+    without_states = re.sub(r"\t[0-9a-f]+(,[0-9a-f]+){5}\t", "\t", journal.read_text())
+    without_figures = re.sub(r"\t\{\S+ ", " ", without_states)
+    for text in without_states, without_figures, re.sub(r"\t\d+ ", " ", without_figures):
         journal.write_text(text)
         done = good("batch", "list.csv", "-o", "out", "--resume", "--json")
-        assert json.loads(done.stdout)["resumed"] == resumed
-        notes = [line for line in done.stderr.splitlines() if "is made again" in line]
-        assert sorted(note.split(": ")[0] for note in notes) == ["out/u0_m0.wav", "out/u2_m2.wav"][:12 - resumed]
-    batch("list.csv", "-o", "out")
-    assert tree(sounds / "out") == want
+        assert json.loads(done.stdout)["done"] == 12
+        assert "the journal of an older version has 12 files" in done.stderr, done.stderr
+        assert batch("list.csv", "-o", "out", "--resume")["resumed"] == 12
+
+
+def rewritten(path):
+    """Write other sounds of the same size; or, in a text, another line end."""
+    if path.suffix == ".wav":
+        data = bytearray(path.read_bytes())
+        data[-8:] = bytes(8) if any(data[-8:]) else b"\1\0\0\0" * 2
+        path.write_bytes(data)
+    else:
+        path.write_text(path.read_text() + "\n")
+
+
+@pytest.fixture
+def linked(folder):
+    """Rows whose files name other files: a configuration with a sound, masks of two rates, a bank in a folder and in a
+    list, a noise, and a path; a row with none of them."""
+    for name in ("x", "y", "h", "n", "part", "r-16000", "r-48000"):
+        write(folder / f"{name}.wav", noise(800, seed=len(name)), RATE, "FLOAT")
+    (folder / "c.conf").write_text("/convolver/new 1 1 256 800\n/impulse/read 1 1 1 0 0 0 1 part.wav\n")
+    for bank in "bank", "sounds":
+        (folder / bank).mkdir()
+        for azimuth in 0, 90, 180, 270:
+            write(folder / f"{bank}/az{azimuth}_el0.wav", noise(64, 2, seed=azimuth), RATE, "FLOAT")
+    (folder / "set.csv").write_text("file,azimuth,elevation\n"
+                                    + "".join(f"sounds/az{a}_el0.wav,{a},0\n" for a in (0, 90, 180, 270)))
+    (folder / "p.csv").write_text("time,azimuth\n0,0\n1,90\n")
+    (folder / "l.csv").write_text("input,mask,output,noise,snr,path\nx.wav,h.wav,a.wav,,,\ny.wav,c.conf,b.wav,,,\n"
+                                  "y.wav,r-%r.wav,c.wav,,,\ny.wav,bank,d.wav,,,p.csv\ny.wav,set.csv,e.wav,,,p.csv\n"
+                                  "y.wav,r-48000.wav,f.wav,n.wav,3,\n")
+    return folder
+
+
+@pytest.mark.parametrize("file,rows,says", [
+    ("x.wav", "a", "1 row made again: input x.wav has changed"),
+    ("y.wav", "bcdef", "5 rows made again: input y.wav has changed"),
+    ("h.wav", "a", "1 row made again: mask h.wav has changed"),
+    ("c.conf", "b", "1 row made again: mask c.conf has changed"),
+    ("part.wav", "b", "1 row made again: mask c.conf has changed"),
+    ("r-16000.wav", "c", "1 row made again: mask r-%r.wav has changed"),
+    ("r-48000.wav", "cf", "2 rows made again: mask r-%r.wav and others have changed"),
+    ("bank/az90_el0.wav", "d", "1 row made again: mask bank has changed"),
+    ("sounds/az90_el0.wav", "e", "1 row made again: mask set.csv has changed"),
+    ("set.csv", "e", "1 row made again: mask set.csv has changed"),
+    ("n.wav", "f", "1 row made again: noise n.wav has changed"),
+    ("p.csv", "de", "2 rows made again: path p.csv has changed")])
+def test_resume_makes_the_rows_again_whose_files_changed(linked, file, rows, says):
+    batch("l.csv", "-o", "out")
+    assert batch("l.csv", "-o", "out", "--resume")["resumed"] == 6
+    rewritten(linked / file)
+    first = {p.name: p.stat().st_ino for p in (linked / "out").glob("*.wav")}
+    done = good("batch", "l.csv", "-o", "out", "--resume", "--json", "--backend", "cpu")
+    assert json.loads(done.stdout)["done"] == len(rows) and says in done.stderr, done.stderr
+    again = {p.name[0] for p in (linked / "out").glob("*.wav") if p.stat().st_ino != first[p.name]}
+    assert again == set(rows)
+    batch("l.csv", "-o", "whole")
+    assert tree(linked / "out") == tree(linked / "whole")
+    assert batch("l.csv", "-o", "out", "--resume")["resumed"] == 6
+
+
+def test_the_newest_entry_of_an_output_counts(sounds):
+    """Shards, ranks and other settings have left entries of the same outputs, in journals of any names."""
+    old = sounds / "old.wav"
+    shutil.copy2("masks/m1.wav", old)
+    for shard in "1/2", "2/2":
+        batch("list.csv", "-o", "out", "--shard", shard)
+    rewritten(sounds / "masks/m1.wav")
+    assert batch("list.csv", "-o", "out", "--resume")["done"] == 3
+    assert batch("list.csv", "-o", "out", "--resume")["done"] == 0
+    shutil.copy2(old, "masks/m1.wav")  # with its old time: the entries of the shards match again
+    assert batch("list.csv", "-o", "out", "--resume")["done"] == 3
+    assert batch("list.csv", "-o", "out", "--resume", "--gain", "-3")["done"] == 12
+    assert batch("list.csv", "-o", "out", "--resume")["done"] == 12
+    batch("list.csv", "-o", "whole")
+    assert tree(sounds / "out") == tree(sounds / "whole")
+
+
+def test_a_file_changed_just_before_the_run_may_change_again_within_its_second(sounds):
+    """As on file systems whose times are whole seconds."""
+    now = time.time()
+    os.utime("masks/m1.wav", (int(now), int(now)))
+    os.utime("masks/m2.wav", (int(now) - 9, int(now) - 9))
+    report = batch("list.csv", "-o", "out", "--report", "r.jsonl")
+    assert report["done"] == 12 and len((sounds / "r.jsonl").read_text().splitlines()) == 12
+    time.sleep(3)
+    assert batch("list.csv", "-o", "out", "--resume")["done"] == 3
+    assert batch("list.csv", "-o", "out", "--resume")["done"] == 0
+
+
+def test_a_row_that_fails_when_it_is_made_again_is_not_in_the_report(sounds):
+    batch("list.csv", "-o", "out", "--report", "r.jsonl")
+    (sounds / "masks/m1.wav").write_text("no sound any more")
+    done = haloconv("batch", "list.csv", "-o", "out", "--resume", "--report", "r.jsonl", "-q")
+    assert done.returncode == 1, done.stderr
+    assert len((sounds / "r.jsonl").read_text().splitlines()) == 9
 
 
 @pytest.mark.parametrize("damage", [b"0123", b"\0" * 5000], ids=["a torn line", "zeros"])

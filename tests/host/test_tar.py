@@ -171,6 +171,20 @@ def test_only_what_is_missing_is_made_again(shards):
     assert (report["done"], report["resumed"]) == (14, 7) and outputs(shards / "out") == want
 
 
+def test_a_tar_file_whose_input_or_mask_changed_is_made_again(shards):
+    (shards / "l.csv").write_text("input,mask,seed\ns-000.tar,rooms/r*.wav,1\ns-001.tar,rooms/r0.wav,1\n")
+    batch("l.csv", "-o", "out")
+    assert batch("l.csv", "-o", "out", "--resume")["resumed"] == 14
+    os.utime("s-000.tar", (1e9, 1e9))
+    done = good("batch", "l.csv", "-o", "out", "--resume", "--json", "--backend", "cpu")
+    assert json.loads(done.stdout)["done"] == 7
+    assert "7 rows made again: input s-000.tar has changed" in done.stderr, done.stderr
+    os.utime("rooms/r0.wav", (1e9, 1e9))
+    done = good("batch", "l.csv", "-o", "out", "--resume", "--json", "--backend", "cpu")
+    assert json.loads(done.stdout)["done"] >= 7 and "made again: mask rooms/r0.wav has changed" in done.stderr
+    assert batch("l.csv", "-o", "out", "--resume")["resumed"] == 14
+
+
 def test_the_report_has_a_line_for_each_sound(shards):
     args = ["--inputs", "s-*.tar", "--masks", "rooms/*.wav", "--pairs", "random:1"]
     batch(*args, "-o", "out", "--report", "a.jsonl", "--workers", "1")

@@ -26,11 +26,6 @@ int sched_getaffinity(pid_t pid, size_t bytes, cpu_set_t *set)
     return 0;
 }
 
-long sysconf(int name)
-{
-    return name == _SC_NPROCESSORS_ONLN ? machine.n_kernel : -1;
-}
-
 FILE *fopen(const char *path, const char *mode)
 {
     const char *text = strcmp(path, "/proc/self/cgroup") == 0 ? machine.cgroup : NULL;
@@ -60,9 +55,8 @@ static void any_number_of_processors_is_counted(const char *backend)
             machine.n_affinity = n;
             usable_is(n);
         }
-    machine.n_kernel = 48; /* a sandbox without the call */
-    machine.error = ENOSYS;
-    usable_is(48);
+    machine.error = ENOSYS; /* a sandbox without the call */
+    usable_is((int)sysconf(_SC_NPROCESSORS_ONLN));
     memset(&machine, 0, sizeof machine);
 }
 

@@ -84,8 +84,8 @@ static bool add_node(struct graph *g, const struct relaxed *json)
     snprintf(node->statement, sizeof node->statement, "node %.50s", node->name);
     const char *type = relaxed_text(import, node->statement, json, "type", "");
     const char *label = relaxed_text(import, node->statement, json, "label", "");
-    node->control = relaxed_map(import, node->statement, json, "control");
-    node->config = relaxed_map(import, node->statement, json, "config");
+    node->control = relaxed_of(import, node->statement, json, "control", RELAXED_MAP);
+    node->config = relaxed_of(import, node->statement, json, "config", RELAXED_MAP);
     for (int i = 0; i < NODE_PORTS; i++) node->in[i] = (struct node_port){.node = -1, .external = -1};
     node->bank = &g->bank;
     if (!relaxed_is(import, "filter.graph", json, RELAXED_MAP, "nodes") || import->c->diagnostics.n_errors > n_errors)
@@ -276,7 +276,7 @@ static void warn_volumes(struct import *import, const struct relaxed *graph)
 {
     static const char *const keys[] = {"capture.volumes", "playback.volumes"};
     for (int i = 0; i < 2; i++) {
-        const struct relaxed *volumes = relaxed_list(import, "filter.graph", graph, keys[i]);
+        const struct relaxed *volumes = relaxed_of(import, "filter.graph", graph, keys[i], RELAXED_LIST);
         if (relaxed_items(volumes))
             IMPORT_WARN(import, volumes->line, keys[i], "a volume control is ignored: the controls stay as set");
     }
@@ -297,8 +297,8 @@ static void read_graph(struct graph *g)
 {
     struct import *import = g->import;
     int n_errors = import->c->diagnostics.n_errors;
-    const struct relaxed *graph = relaxed_map(import, "args", g->args, "filter.graph");
-    const struct relaxed *nodes = relaxed_list(import, "filter.graph", graph, "nodes");
+    const struct relaxed *graph = relaxed_of(import, "args", g->args, "filter.graph", RELAXED_MAP);
+    const struct relaxed *nodes = relaxed_of(import, "filter.graph", graph, "nodes", RELAXED_LIST);
     int n = relaxed_count(nodes);
     if (import->c->diagnostics.n_errors > n_errors) return;
     if (n < 1 || n > MAX_NODES) {
@@ -311,15 +311,15 @@ static void read_graph(struct graph *g)
     for (const struct relaxed *node = nodes->items; node; node = node->next) are_known &= add_node(g, node);
     note_sources(g);
     if (!are_known) return; /* the ports of an unknown node are unknown, too */
-    const struct relaxed *links = relaxed_list(import, "filter.graph", graph, "links");
+    const struct relaxed *links = relaxed_of(import, "filter.graph", graph, "links", RELAXED_LIST);
     int n_left = NODE_PORTS * n;
     for (const struct relaxed *link = relaxed_items(links); link && n_left >= 0; link = link->next)
         if (n_left-- > 0)
             add_link(g, link);
         else
             IMPORT_REFUSE(import, link->line, "filter.graph", "has more links than the nodes have inputs; remove some");
-    add_inputs(g, relaxed_list(import, "filter.graph", graph, "inputs"));
-    add_outputs(g, relaxed_list(import, "filter.graph", graph, "outputs"));
+    add_inputs(g, relaxed_of(import, "filter.graph", graph, "inputs", RELAXED_LIST));
+    add_outputs(g, relaxed_of(import, "filter.graph", graph, "outputs", RELAXED_LIST));
     warn_volumes(import, graph);
     int copies = count_copies(g);
     if (copies == 0 || !order_nodes(g)) return;
@@ -408,8 +408,8 @@ static void read_module(struct import *import, const struct relaxed *args)
     struct configuration *c = import->c;
     struct graph g = {.import = import,
                       .args = args,
-                      .capture = relaxed_map(import, "args", args, "capture.props"),
-                      .playback = relaxed_map(import, "args", args, "playback.props")};
+                      .capture = relaxed_of(import, "args", args, "capture.props", RELAXED_MAP),
+                      .playback = relaxed_of(import, "args", args, "playback.props", RELAXED_MAP)};
     const struct relaxed *owner = owner_of(&g, g.capture, "audio.rate");
     double hz = relaxed_number(import, "audio.rate", owner, "audio.rate", DEFAULT_RATE);
     if (hz >= 1000 && hz <= 1 << 22)
@@ -432,11 +432,11 @@ static void read_pipewire(struct import *import)
     bool is_read = false;
     import->c->n_in = import->c->n_out = 1;
     import->c->rate = DEFAULT_RATE;
-    const struct relaxed *modules = relaxed_list(import, NULL, all, "context.modules");
+    const struct relaxed *modules = relaxed_of(import, NULL, all, "context.modules", RELAXED_LIST);
     for (const struct relaxed *module = relaxed_items(modules); module; module = module->next) {
         if (!relaxed_is(import, NULL, module, RELAXED_MAP, "context.modules")) continue;
         if (strcmp(relaxed_text(import, "context.modules", module, "name", ""), MODULE) != 0) continue;
-        const struct relaxed *args = relaxed_map(import, "context.modules", module, "args");
+        const struct relaxed *args = relaxed_of(import, "context.modules", module, "args", RELAXED_MAP);
         if (!args) continue;
         if (is_read)
             IMPORT_REFUSE(import, module->line, "context.modules",

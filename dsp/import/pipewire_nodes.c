@@ -168,7 +168,7 @@ static void play_biquad(struct import *import, struct node *node)
 /* Reads coefficients for several rates; those whose rate is nearest to the session's are used. */
 static void play_raw(struct import *import, struct node *node)
 {
-    const struct relaxed *list = relaxed_list(import, node->statement, node->config, "coefficients");
+    const struct relaxed *list = relaxed_of(import, node->statement, node->config, "coefficients", RELAXED_LIST);
     struct section s = {.form = SECTION_GIVEN, .n_given = relaxed_count(list)};
     if (!list && relaxed_get(node->config, "coefficients")) return;
     if (s.n_given == 0) {
@@ -198,7 +198,7 @@ static void play_raw(struct import *import, struct node *node)
 /* Reads the filters of all channels, or `filters1` and so on of one channel. */
 static void play_parametric(struct import *import, struct node *node)
 {
-    const struct relaxed *all = relaxed_list(import, node->statement, node->config, "filters");
+    const struct relaxed *all = relaxed_of(import, node->statement, node->config, "filters", RELAXED_LIST);
     for (const struct relaxed *key = relaxed_members(node->config); key; key = key->next)
         if (strncmp(key->key, "filename", 8) == 0)
             IMPORT_REFUSE(
@@ -209,7 +209,8 @@ static void play_parametric(struct import *import, struct node *node)
         char key[24];
         int n = 0;
         snprintf(key, sizeof key, "filters%d", i + 1);
-        const struct relaxed *own = relaxed_list(import, node->statement, node->config, key), *list = own ? own : all;
+        const struct relaxed *own = relaxed_of(import, node->statement, node->config, key, RELAXED_LIST),
+                             *list = own ? own : all;
         for (const struct relaxed *item = relaxed_items(list); item; item = item->next) {
             if (!relaxed_is(import, node->statement, item, RELAXED_MAP, own ? key : "filters")) return;
             bool has_type = relaxed_get(item, "type") != NULL;
@@ -251,7 +252,7 @@ static void play_convolver(struct import *import, struct node *node)
 
 static void play_convolver_2(struct import *import, struct node *node)
 {
-    const struct relaxed *list = relaxed_list(import, node->statement, node->config, "impulses");
+    const struct relaxed *list = relaxed_of(import, node->statement, node->config, "impulses", RELAXED_LIST);
     int n = relaxed_count(list), i = 0;
     if (!list && relaxed_get(node->config, "impulses")) return;
     if (n < 1 || n > NODE_PORTS) {

@@ -159,16 +159,6 @@ const struct relaxed *relaxed_read(struct import *import)
 
 /* ---- access ------------------------------------------------------------------------------------- */
 
-const struct relaxed *relaxed_members(const struct relaxed *map)
-{
-    return map ? map->members : NULL;
-}
-
-const struct relaxed *relaxed_items(const struct relaxed *list)
-{
-    return list ? list->items : NULL;
-}
-
 int relaxed_count(const struct relaxed *list)
 {
     int n = 0;
@@ -215,30 +205,17 @@ bool relaxed_is(struct import *import, const char *statement, const struct relax
     return false;
 }
 
-/* Returns the value of a key if it is of this kind. */
-static const struct relaxed *get_kind(struct import *import, const char *statement, const struct relaxed *map,
-                                      const char *key, enum relaxed_kind kind)
+const struct relaxed *relaxed_of(struct import *import, const char *statement, const struct relaxed *map,
+                                 const char *key, enum relaxed_kind kind)
 {
     const struct relaxed *value = relaxed_get(map, key);
     return value && relaxed_is(import, statement, value, kind, key) ? value : NULL;
 }
 
-const struct relaxed *relaxed_map(struct import *import, const char *statement, const struct relaxed *map,
-                                  const char *key)
-{
-    return get_kind(import, statement, map, key, RELAXED_MAP);
-}
-
-const struct relaxed *relaxed_list(struct import *import, const char *statement, const struct relaxed *map,
-                                   const char *key)
-{
-    return get_kind(import, statement, map, key, RELAXED_LIST);
-}
-
 const char *relaxed_text(struct import *import, const char *statement, const struct relaxed *map, const char *key,
                          const char *missing)
 {
-    const struct relaxed *value = get_kind(import, statement, map, key, RELAXED_TEXT);
+    const struct relaxed *value = relaxed_of(import, statement, map, key, RELAXED_TEXT);
     return value ? value->text : missing;
 }
 

@@ -30,8 +30,8 @@ const struct relaxed *relaxed_read(struct import *import);
 const struct relaxed *relaxed_get(const struct relaxed *map, const char *key);
 
 /* Return the first value to look at. NULL: the list or mapping is empty, is NULL, or is of another kind. */
-const struct relaxed *relaxed_members(const struct relaxed *map);
-const struct relaxed *relaxed_items(const struct relaxed *list);
+static inline const struct relaxed *relaxed_members(const struct relaxed *map) { return map ? map->members : NULL; }
+static inline const struct relaxed *relaxed_items(const struct relaxed *list) { return list ? list->items : NULL; }
 
 /* Returns the number of values in a list; 0 for NULL or another kind. */
 int relaxed_count(const struct relaxed *list);
@@ -44,10 +44,8 @@ bool relaxed_is(struct import *import, const char *statement, const struct relax
                 const char *key);
 
 /* Return the value of a key. NULL, or `missing`: it is missing, or of another kind, which adds an error. */
-const struct relaxed *relaxed_map(struct import *import, const char *statement, const struct relaxed *map,
-                                  const char *key);
-const struct relaxed *relaxed_list(struct import *import, const char *statement, const struct relaxed *map,
-                                   const char *key);
+const struct relaxed *relaxed_of(struct import *import, const char *statement, const struct relaxed *map,
+                                 const char *key, enum relaxed_kind kind);
 const char *relaxed_text(struct import *import, const char *statement, const struct relaxed *map, const char *key,
                          const char *missing);
 

@@ -53,8 +53,8 @@ static int find_port(const char *name, const struct node_type *type, bool is_out
     return -1;
 }
 
-/* Finds a port named "node:port", or "port" of the node `own`. key: of the name, or of its list. false: it is absent; an
- * error was reported. */
+/* Finds a port named "node:port", or "port" of the node `own`. key: of the name, or of its list. false: it is absent;
+ * an error was reported. */
 static bool port_find(struct graph *g, const struct relaxed *at, const char *key, int own, bool is_output, int *node,
                       int *port)
 {
@@ -74,7 +74,7 @@ static bool port_find(struct graph *g, const struct relaxed *at, const char *key
 
 /* ---- the graph ---------------------------------------------------------------------------------- */
 
-/* Reads a node. false: it has no type, cannot be a convolution, or has a value of a wrong kind; an error was reported. */
+/* Reads a node. false: it has no type, cannot be a convolution, or has a wrong value; an error was reported. */
 static bool add_node(struct graph *g, const struct relaxed *json)
 {
     struct import *import = g->import;

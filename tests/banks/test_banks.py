@@ -623,7 +623,8 @@ def test_the_left_ear_is_output_0_whichever_ear_is_stored_first(folder, kind, fo
 def test_pairs_of_receivers_are_ordered_and_the_microphones_of_an_array_are_not(folder):
     """Two pairs of a hearing aid; a tetrahedron and a row of microphones, whose neighbours do not mirror each other."""
     pairs = [*EARS, [0.02, 0.08, 0.03], [0.02, -0.08, 0.03]]
-    assert same(*two_files(pairs, "metre", order=(1, 0, 3, 2))) and same(*two_files(pairs, "degree", order=(0, 1, 3, 2)))
+    for form, order in (("metre", (1, 0, 3, 2)), ("degree", (0, 1, 3, 2))):
+        assert same(*two_files(pairs, form, order=order))
     tetrahedron = np.array([[1.0, -1, -1], [1, 1, 1], [-1, 1, -1], [-1, -1, 1]]) / 50
     row = [[0, y, 0] for y in (-0.03, 0.01, 0.02, 0.03)]
     for array in (tetrahedron, row, row[:3]):
@@ -704,14 +705,15 @@ def test_convolve_pipewire_and_python_play_the_ears_of_a_file_that_has_the_right
         pathlib.Path("path.csv").write_text("time,source,azimuth,elevation\n0,1,50,0\n")
         convolve("x.wav", path, "a.wav", "--path", "path.csv")
         pathlib.Path("a.conf").write_text(
-            "context.modules = [ { name = libpipewire-module-filter-chain args = { filter.graph = { nodes = [ { type = sofa "
-            f"label = spatializer name = s config = {{ filename = {path} }} control = {{ Azimuth = 50 }} }} ] }} }} }} ]")
+            "context.modules = [ { name = libpipewire-module-filter-chain args = { filter.graph = { nodes = [ { "
+            f"type = sofa label = spatializer name = s config = {{ filename = {path} }} "
+            "control = { Azimuth = 50 } } ] } } } ]")
         convolve("x.wav", "a.conf", "b.wav")
         code = f"import haloconv; haloconv.Bank('{path}').responses.astype('<f4').tofile('c.f4')"
         played += [[read("a.wav"), read("b.wav")]]
         if not SAN:  # a Python without sanitizers cannot load the library
-            subprocess.run([sys.executable, "-c", code], check=True, env={
-                **os.environ, "PYTHONPATH": str(ROOT / "plugins/python"), "HALOCONV_LIBRARY": str(BUILD / "libhaloconv.so")})
+            ours = {"PYTHONPATH": str(ROOT / "plugins/python"), "HALOCONV_LIBRARY": str(BUILD / "libhaloconv.so")}
+            subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **ours})
             played[-1] += [np.fromfile("c.f4", "<f4")]
     for one, other in zip(*played):
         np.testing.assert_array_equal(one, other)
@@ -728,7 +730,8 @@ def test_the_emitter_of_a_fir_may_be_beside_its_source(folder):
     bank = Bank(sofa("a.sofa", ir, [[1.0, 2, 3]], EmitterPosition=np.full((1, 3, 1), 0.5), **turned))
     np.testing.assert_allclose(bank.positions, 3 * [[0.5, 2.5, 3.5]], atol=1e-6)
     for several in (np.ones((2, 3, 1)), np.ones((3, 3, 1)), np.zeros((1, 3, 1))):
-        bank = Bank(sofa("a.sofa", ir, [[1.0, 2, 3]], EmitterPosition=several, **{**turned, "SourceView": [[0.0, 0, 0]]}))
+        bank = Bank(sofa("a.sofa", ir, [[1.0, 2, 3]], EmitterPosition=several,
+                         **{**turned, "SourceView": [[0.0, 0, 0]]}))
         np.testing.assert_allclose(bank.positions, 3 * [[1, 2, 3]], atol=1e-6)
 
 

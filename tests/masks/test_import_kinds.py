@@ -57,8 +57,8 @@ def sweep(valid, write_text, name, needs, under=(), accepts=()):
                 errors = [said for said in done.stderr.splitlines() if "warning: " not in said and "note: " not in said]
                 assert bool(errors) == bool(done.returncode) and all(name in said for said in errors), at
                 # A mapping for a list, a list for a text, ...: the first error has its line, key, kind and form.
-                is_wrong = type(new) is not type(want) if type(new) in FOUND else type(want) in FOUND and new is not None
-                if not is_wrong or not all(word in text for word in needs):
+                is_wrong = type(new) is not type(want) if type(new) in FOUND else type(want) in FOUND
+                if new is None or not is_wrong or not all(word in text for word in needs):
                     continue
                 if path[-1] in accepts and not isinstance(new, dict):
                     continue
@@ -67,7 +67,7 @@ def sweep(valid, write_text, name, needs, under=(), accepts=()):
                 assert done.returncode == 1 and re.search(said, errors[0]), f"want {said}: {at}"
 
 
-# ---- PipeWire ----------------------------------------------------------------------------------------------------------
+# ---- PipeWire -------------------------------------------------------------------------------------------------------
 def node(label, **more):
     return {"type": "builtin", "name": label, "label": label, **more}
 
@@ -92,7 +92,9 @@ NODES = [
 
 def port(name, way):
     several = {"In": ("mixer", "param_eq", "dcblock"), "Out": ("param_eq", "dcblock", "convolver2")}
-    return f"{name}:{way} 1" if name in several[way] else "sp:Out L" if (name, way) == ("sp", "Out") else f"{name}:{way}"
+    if (name, way) == ("sp", "Out"):
+        return "sp:Out L"
+    return f"{name}:{way} 1" if name in several[way] else f"{name}:{way}"
 
 
 def chain(args):
@@ -133,7 +135,7 @@ def test_a_value_of_a_wrong_kind_around_the_nodes_of_pipewire_is_refused_in_one_
     sweep(chain(args), write_chain, "a.conf", OURS, accepts=("audio.position",))
 
 
-# ---- CamillaDSP --------------------------------------------------------------------------------------------------------
+# ---- CamillaDSP -----------------------------------------------------------------------------------------------------
 FILTERS = {
     "gain": ("Gain", {"gain": -3, "inverted": True, "mute": False, "scale": "dB"}),
     "delay": ("Delay", {"delay": 3, "unit": "ms", "subsample": False}),
@@ -162,7 +164,7 @@ def camilla(filters=None, mixers=None, pipeline=None):
             "filters": filters or {}, "mixers": mixers or {}, "pipeline": pipeline or []}
 
 
-needs_yaml = pytest.mark.skipif("yaml" not in haloconv("--version").stdout, reason="no libyaml in the build; make setup")
+needs_yaml = pytest.mark.skipif("yaml" not in haloconv("--version").stdout, reason="no libyaml in the build")
 
 
 @needs_yaml
@@ -181,10 +183,11 @@ def test_a_value_of_a_wrong_kind_around_the_filters_of_camilladsp_is_refused_in_
              "mapping": [{"dest": 0, "mute": False, "sources": [{"channel": 0, "gain": 1, "inverted": True}]}]}
     sweep(camilla({"g": {"type": "Gain", "parameters": {"gain": 1}}}, {"m": mixer},
                   [{"type": "Mixer", "name": "m"}, {"type": "Filter", "channels": [1], "names": ["g"]},
-                   {"type": "Filter", "channel": 0, "names": ["g"], "bypassed": False}]), write_yaml, "a.yml", ("samplerate",))
+                   {"type": "Filter", "channel": 0, "names": ["g"], "bypassed": False}]),
+          write_yaml, "a.yml", ("samplerate",))
 
 
-# ---- manifests ---------------------------------------------------------------------------------------------------------
+# ---- manifests ------------------------------------------------------------------------------------------------------
 def test_a_value_of_a_wrong_kind_in_a_manifest_is_refused_in_one_line(folder):
     """The keys of a row; a key that is missing or null is as in a row without it."""
     write("a.wav", noise(50), RATE)

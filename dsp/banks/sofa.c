@@ -5,7 +5,7 @@
  *   FIR-E           Data.IR [M][R][N][E]    as FIRE
  *
  * The position of an entry is that of the source or emitter, relative to the measurement's listener: x along
- * ListenerView, z along ListenerUp.
+ * ListenerView, z along ListenerUp. ReceiverPosition tells which of two receivers is the left ear, output 0.
  */
 #include "bank.h"
 #include "dsp/base/error.h"
@@ -221,10 +221,19 @@ static int geometry_read(const struct sofa *sofa, struct geometry *g, struct rea
     if (!error) error = triplets_read(sofa, "ListenerPosition", 0, zero, &g->listener, why);
     if (!error) error = triplets_read(sofa, "ListenerView", 0, ahead, &g->view, why);
     if (!error) error = triplets_read(sofa, "ListenerUp", 0, above, &g->up, why);
-    if (error || !sofa->has_emitters) return error;
+    struct sofa_variable v;
+    bool is_there;
+    if (!error) error = variable_look(sofa, "EmitterPosition", &v, &is_there, why);
+    /* Several emitters of a FIR, as those of headphones, have no responses of their own. */
+    bool is_one = v.n == 3 || (v.n == 3 * sofa->n_measurements && (v.n_dims != 3 || v.dim[0] == 1));
+    if (error || !(sofa->has_emitters || is_one)) return error;
+    error = triplets_read(sofa, "EmitterPosition", sofa->n_emitters, NULL, &g->emitter, why);
+    bool is_at_source = true;
+    for (size_t i = 0; i < 3 * sofa->n_emitters * g->emitter.n && !error; i++)
+        is_at_source &= g->emitter.values[i] == 0;
+    if (error || is_at_source) return error;
     error = triplets_read(sofa, "SourceView", 0, ahead, &g->source_view, why);
     if (!error) error = triplets_read(sofa, "SourceUp", 0, above, &g->source_up, why);
-    if (!error) error = triplets_read(sofa, "EmitterPosition", sofa->n_emitters, NULL, &g->emitter, why);
     return error;
 }
 
@@ -247,14 +256,14 @@ static int positions_make(const struct sofa *sofa, const struct geometry *g, flo
         double source[3], listener[3], emitter[3] = {0}, listener_axes[3][3];
         double source_axes[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
         int error = axes_of(sofa, &g->view, &g->up, m, "Listener", listener_axes, why);
-        if (!error && sofa->has_emitters)
+        if (!error && g->source_view.values)
             error = axes_of(sofa, &g->source_view, &g->source_up, m, "Source", source_axes, why);
         if (error) return error;
         triplet_get(&g->source, 0, false, m, source);
         triplet_get(&g->listener, 0, false, m, listener);
-        for (size_t e = 0; e < (sofa->has_emitters ? sofa->n_emitters : 1); e++) {
+        for (size_t e = 0; e < sofa->n_emitters; e++) {
             double relative[3];
-            if (sofa->has_emitters) triplet_get(&g->emitter, e, true, m, emitter);
+            if (g->emitter.values) triplet_get(&g->emitter, e, true, m, emitter);
             for (int c = 0; c < 3; c++)
                 relative[c] = source[c] - listener[c] + emitter[0] * source_axes[0][c] +
                               emitter[1] * source_axes[1][c] + emitter[2] * source_axes[2][c];
@@ -470,6 +479,66 @@ static int delays_apply(const struct sofa *sofa, struct bank *bank, struct reaso
     return error;
 }
 
+/* ---- receivers --------------------------------------------------------------------------------------------------- */
+
+/* Which receiver of a pair is on the left: 1 the first, -1 the second, 0 neither. near_m: how well the two must mirror
+ * each other: those of several pairs do, microphones of an array do not. */
+static int pair_side(const struct triplets *positions, size_t r, size_t m, double near_m)
+{
+    double a[3], b[3];
+    triplet_get(positions, r, true, m, a);
+    triplet_get(positions, r + 1, true, m, b);
+    bool mirror = fabs(a[0] - b[0]) <= near_m && fabs(a[1] + b[1]) <= near_m && fabs(a[2] - b[2]) <= near_m;
+    return !mirror || fmin(a[1], b[1]) > -1e-6 || fmax(a[1], b[1]) < 1e-6 ? 0 : a[1] > 0 ? 1 : -1;
+}
+
+/* Did the API for Matlab write the file, in a version that could name the ears the wrong way round? */
+static bool has_wrong_names(const struct sofa *sofa)
+{
+    char name[SOFA_TEXT], version[SOFA_TEXT];
+    sofa->reader.text(sofa->reader.file, "APIName", name);
+    sofa->reader.text(sofa->reader.file, "APIVersion", version);
+    return strcmp(name, "ARI SOFA API for Matlab/Octave") == 0 && *version && strverscmp(version, "1.1.0") <= 0;
+}
+
+/* Puts the left receiver of each pair first. */
+static int receivers_order(const struct sofa *sofa, struct bank *bank, struct reason *why)
+{
+    struct sofa_variable v;
+    struct triplets positions;
+    size_t n_r = sofa->n_receivers, n_e = sofa->n_emitters, n_wrong = 0, n_unclear = 0;
+    double near_m = n_r == 2 ? INFINITY : 1e-4;
+    bool is_there;
+    int error = variable_look(sofa, "ReceiverPosition", &v, &is_there, why);
+    if (error || n_r % 2 || strncmp(v.type, "spherical h", 11) == 0) return error;
+    if (!is_there && n_r == 2) bank_note(bank, "has no ReceiverPosition: the first receiver counts as the left ear");
+    if (is_there && has_wrong_names(sofa)) bank_note(bank, "receivers of the ARI API up to 1.1.0 count as left, right");
+    if (!is_there || has_wrong_names(sofa)) return HC_OK;
+    error = triplets_read(sofa, "ReceiverPosition", n_r, NULL, &positions, why);
+    for (size_t m = 0; m < sofa->n_measurements && !error; m++) {
+        size_t n_left = 0, n_right = 0;
+        for (size_t r = 0; r < n_r; r += 2) {
+            n_left += pair_side(&positions, r, m, near_m) > 0;
+            n_right += pair_side(&positions, r, m, near_m) < 0;
+        }
+        bool is_clear = n_left + n_right == n_r / 2;
+        n_unclear += !is_clear;
+        n_wrong += is_clear && n_right > 0;
+        for (size_t r = 0; r < n_r && is_clear && bank->taps; r += 2)
+            for (size_t e = m * n_e; e < (m + 1) * n_e && pair_side(&positions, r, m, near_m) < 0; e++)
+                for (int i = 0; i < bank->n_taps; i++) {
+                    float *left = &bank_response(bank, e, r)[i], *right = left + bank->n_taps, swap = *left;
+                    *left = *right;
+                    *right = swap;
+                }
+    }
+    if (n_wrong) bank_note(bank, "the right receiver is stored first: the outputs are left, right");
+    if (n_unclear && n_r == 2)
+        bank_note(bank, "ReceiverPosition does not tell left from right: the first receiver counts as the left ear");
+    free(positions.values);
+    return error;
+}
+
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 static int bank_from(struct sofa *sofa, struct bank *bank, struct reason *why)
@@ -490,6 +559,7 @@ static int bank_from(struct sofa *sofa, struct bank *bank, struct reason *why)
     if (!error) error = geometry_read(sofa, &geometry, why);
     if (!error) error = positions_make(sofa, &geometry, bank->position, why);
     if (!error) error = delays_apply(sofa, bank, why);
+    if (!error) error = receivers_order(sofa, bank, why);
     geometry_free(&geometry);
     return error;
 }

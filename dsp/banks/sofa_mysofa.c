@@ -25,10 +25,15 @@ static const struct MYSOFA_ARRAY *array_find(const struct MYSOFA_HRTF *hrtf, con
     const struct {
         const char *name;
         const struct MYSOFA_ARRAY *array;
-    } arrays[] = {{"ListenerPosition", &hrtf->ListenerPosition},  {"SourcePosition", &hrtf->SourcePosition},
-                  {"EmitterPosition", &hrtf->EmitterPosition},    {"ListenerUp", &hrtf->ListenerUp},
-                  {"ListenerView", &hrtf->ListenerView},          {"Data.IR", &hrtf->DataIR},
-                  {"Data.SamplingRate", &hrtf->DataSamplingRate}, {"Data.Delay", &hrtf->DataDelay}};
+    } arrays[] = {{"ListenerPosition", &hrtf->ListenerPosition},
+                  {"SourcePosition", &hrtf->SourcePosition},
+                  {"EmitterPosition", &hrtf->EmitterPosition},
+                  {"ReceiverPosition", &hrtf->ReceiverPosition},
+                  {"ListenerUp", &hrtf->ListenerUp},
+                  {"ListenerView", &hrtf->ListenerView},
+                  {"Data.IR", &hrtf->DataIR},
+                  {"Data.SamplingRate", &hrtf->DataSamplingRate},
+                  {"Data.Delay", &hrtf->DataDelay}};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (strcmp(arrays[i].name, name) == 0) return arrays[i].array->values ? arrays[i].array : NULL;
     for (const struct MYSOFA_VARIABLE *v = hrtf->variables; v; v = v->next)

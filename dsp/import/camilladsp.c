@@ -72,7 +72,9 @@ static void label_ports(struct camilladsp *d, const yaml_node_t *owner, hc_port 
     struct yaml *y = &d->yaml;
     const yaml_node_t *labels = yaml_list(y, owner, "labels", false);
     for (int i = 0; i < n; i++) {
-        const char *label = i < yaml_count(labels) ? yaml_text_of(yaml_item(y, labels, i)) : "";
+        const yaml_node_t *item = i < yaml_count(labels) ? yaml_item(y, labels, i) : NULL;
+        const char *label = yaml_text_of(item); /* null: the channel has no name */
+        if (item && item->type != YAML_SCALAR_NODE) yaml_is(y, item, YAML_SCALAR_NODE, "an item of labels");
         ports[i].name = *label ? arena_text(y->import->c->arena, label) : NULL;
     }
 }
@@ -87,7 +89,8 @@ static int count_captured(struct camilladsp *d, const yaml_node_t *capture, cons
         const yaml_node_t *step = yaml_item(y, pipeline, i);
         if (strcmp(yaml_text_of(yaml_value(y, step, "type")), "Mixer") != 0) continue;
         const yaml_node_t *mixer = yaml_value(y, mixers, yaml_text_of(yaml_value(y, step, "name")));
-        return yaml_whole(y, yaml_value(y, mixer, "channels"), "in", -1, 1, MASK_MAX_CHANNELS);
+        const yaml_node_t *channels = yaml_value(y, mixer, "channels"); /* do_mixer refuses another kind */
+        return yaml_is_map(channels) ? yaml_whole(y, channels, "in", -1, 1, MASK_MAX_CHANNELS) : 1;
     }
     return yaml_whole(y, yaml_value(y, yaml_value(y, root, "devices"), "playback"), "channels", -1, 1,
                       MASK_MAX_CHANNELS);
@@ -102,6 +105,8 @@ static void read_devices(struct camilladsp *d, const yaml_node_t *root)
     const yaml_node_t *devices = yaml_map(y, root, "devices", true);
     if (!devices) return;
     const yaml_node_t *capture = yaml_map(y, devices, "capture", true);
+    yaml_map(y, devices, "playback", false);
+    if (!capture) return;
     c->defined_line = yaml_line(devices);
     c->rate = d->rate = yaml_whole(y, devices, "samplerate", -1, 1000, 1 << 22);
     c->n_in = d->n_captured = count_captured(d, capture, root);
@@ -114,7 +119,7 @@ static void read_devices(struct camilladsp *d, const yaml_node_t *root)
 /* Returns the index of the pair with this name in a mapping; -1: absent, which is reported. */
 static int find_name(struct yaml *y, const yaml_node_t *map, const char *name, const yaml_node_t *at, const char *what)
 {
-    int n = yaml_count(map);
+    int n = yaml_pairs(map);
     for (int i = 0; i < n && i < MAX_NAMES; i++)
         if (strcmp(yaml_text_of(yaml_key(y, map, i)), name) == 0) return i;
     YAML_REFUSE(y, at, "the %s \"%.60s\" does not exist; define it, or name another", what, name);
@@ -124,15 +129,17 @@ static int find_name(struct yaml *y, const yaml_node_t *map, const char *name, c
 static struct camilladsp_filter *filter_named(struct camilladsp *d, const yaml_node_t *at)
 {
     struct yaml *y = &d->yaml;
-    const char *name = camilladsp_name(d, yaml_text_of(at));
     snprintf(y->statement, sizeof y->statement, "pipeline");
+    if (!yaml_is(y, at, YAML_SCALAR_NODE, "an item of names")) return NULL;
+    const char *name = camilladsp_name(d, yaml_text_of(at));
     int i = find_name(y, d->filters, name, at, "filter");
     if (i < 0) return NULL;
     struct camilladsp_filter *filter = &d->read[i];
     if (!filter->is_read) {
+        const yaml_node_t *node = yaml_map(y, d->filters, name, true);
         snprintf(y->statement, sizeof y->statement, "filter %.100s", name);
         filter->is_read = true;
-        camilladsp_filter_read(d, yaml_value(y, d->filters, name), filter);
+        if (node) camilladsp_filter_read(d, node, filter);
     }
     return filter;
 }
@@ -161,7 +168,7 @@ static int read_channels(struct pipeline *p, const yaml_node_t *step, int *chann
         for (n = 0; n < p->n; n++) channels[n] = n;
     for (int i = 0; i < yaml_count(list) && n < MASK_MAX_CHANNELS; i++) {
         const yaml_node_t *item = yaml_item(y, list, i);
-        if (!yaml_number_of(y, item, "channel", &channel)) continue;
+        if (!yaml_number_of(y, item, "an item of channels", &channel)) continue;
         if (channel >= 0 && channel < p->n && channel == floor(channel))
             channels[n++] = (int)channel;
         else
@@ -192,6 +199,7 @@ static void mix(struct pipeline *p, const yaml_node_t *mapping, const struct sig
 {
     struct yaml *y = &p->d->yaml;
     struct network *net = &y->import->network;
+    if (!yaml_is(y, mapping, YAML_MAPPING_NODE, "an item of mapping")) return;
     yaml_keys(y, mapping, "dest sources mute");
     int to = yaml_whole(y, mapping, "dest", -1, 0, n_mixed - 1);
     const yaml_node_t *sources = yaml_list(y, mapping, "sources", true);
@@ -199,6 +207,7 @@ static void mix(struct pipeline *p, const yaml_node_t *mapping, const struct sig
     p->n_applied += 1 + yaml_count(sources);
     for (int i = 0; i < yaml_count(sources) && p->n_applied <= MAX_APPLIED; i++) {
         const yaml_node_t *source = yaml_item(y, sources, i);
+        if (!yaml_is(y, source, YAML_MAPPING_NODE, "an item of sources")) continue;
         yaml_keys(y, source, "channel gain inverted mute scale");
         int from = yaml_whole(y, source, "channel", -1, 0, p->n - 1);
         double gain = camilladsp_gain(p->d, source, 0);
@@ -212,18 +221,20 @@ static void do_mixer(struct pipeline *p, const yaml_node_t *step)
     struct configuration *c = y->import->c;
     yaml_keys(y, step, "type name description bypassed");
     const char *name = camilladsp_name(p->d, yaml_text(y, step, "name", NULL));
-    int i = find_name(y, p->mixers, name, step, "mixer");
-    if (i < 0) return;
-    const yaml_node_t *mixer = yaml_value(y, p->mixers, name);
+    if (!*name || find_name(y, p->mixers, name, step, "mixer") < 0) return;
+    const yaml_node_t *mixer = yaml_map(y, p->mixers, name, true);
+    if (!mixer) return;
     snprintf(y->statement, sizeof y->statement, "mixer %.100s", name);
     yaml_keys(y, mixer, "description channels mapping labels");
+    int n_errors = c->diagnostics.n_errors;
     const yaml_node_t *channels = yaml_map(y, mixer, "channels", true);
     const yaml_node_t *mapping = yaml_list(y, mixer, "mapping", true);
+    if (!channels) return;
     int n_in = yaml_whole(y, channels, "in", -1, 1, MASK_MAX_CHANNELS);
     int n_out = yaml_whole(y, channels, "out", -1, 1, MASK_MAX_CHANNELS);
     const struct signal **mixed = arena_alloc(c->arena, (size_t)n_out, sizeof *mixed);
     if (!mixed) return;
-    if (n_in != p->n)
+    if (n_in != p->n && c->diagnostics.n_errors == n_errors)
         YAML_REFUSE(y, channels, "the mixer has %d inputs, but %d channels reach it; make both equal", n_in, p->n);
     for (int k = 0; k < yaml_count(mapping) && p->n_applied <= MAX_APPLIED; k++)
         mix(p, yaml_item(y, mapping, k), mixed, n_out);
@@ -239,8 +250,9 @@ static void do_step(struct pipeline *p, const yaml_node_t *step)
     struct yaml *y = &p->d->yaml;
     snprintf(y->statement, sizeof y->statement, "pipeline");
     p->n_applied++;
+    if (!yaml_is(y, step, YAML_MAPPING_NODE, "an item of pipeline")) return;
     const char *type = yaml_text(y, step, "type", NULL);
-    if (yaml_bool(y, step, "bypassed", false)) return;
+    if (!*type || yaml_bool(y, step, "bypassed", false)) return;
     if (strcmp(type, "Filter") == 0)
         do_filters(p, step);
     else if (strcmp(type, "Mixer") == 0)
@@ -261,14 +273,14 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
     const yaml_node_t *steps = yaml_list(y, root, "pipeline", false);
     d->filters = yaml_map(y, root, "filters", false);
     p.mixers = yaml_map(y, root, "mixers", false);
-    if (yaml_count(d->filters) > MAX_NAMES || yaml_count(p.mixers) > MAX_NAMES) {
+    if (yaml_pairs(d->filters) > MAX_NAMES || yaml_pairs(p.mixers) > MAX_NAMES) {
         YAML_REFUSE(y, root, "has more than %d filters or mixers; remove those that the pipeline does not use",
                     MAX_NAMES);
         return;
     }
     yaml_keys(y, d->filters, NULL);
     yaml_keys(y, p.mixers, NULL);
-    d->read = arena_alloc(import->c->arena, (size_t)yaml_count(d->filters), sizeof *d->read);
+    d->read = arena_alloc(import->c->arena, (size_t)yaml_pairs(d->filters), sizeof *d->read);
     p.signals = arena_alloc(import->c->arena, (size_t)p.n, sizeof *p.signals);
     if (!d->read || !p.signals) return;
     for (int i = 0; i < p.n; i++)
@@ -279,7 +291,7 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
 
     const yaml_node_t *playback = yaml_value(y, yaml_value(y, root, "devices"), "playback");
     int n_played = yaml_whole(y, playback, "channels", p.n, 1, MASK_MAX_CHANNELS);
-    if (n_played != p.n)
+    if (n_played != p.n && import->c->diagnostics.n_errors == 0)
         YAML_REFUSE(y, playback, "the device plays %d channels, but %d leave the pipeline; make both equal", n_played,
                     p.n);
 }
@@ -290,8 +302,9 @@ static void read_camilladsp(struct import *import)
     import->c->n_in = import->c->n_out = 1;
     if (!yaml_open(&d.yaml, import)) return;
     const yaml_node_t *root = yaml_document_get_root_node(&d.yaml.document);
+    bool is_map = yaml_is(&d.yaml, root, YAML_MAPPING_NODE, "the document");
     yaml_keys(&d.yaml, root, "title description devices mixers filters processors pipeline");
-    read_devices(&d, root);
+    if (is_map) read_devices(&d, root);
     if (d.n_captured > 0) read_pipeline(&d, root);
     yaml_close(&d.yaml);
 }

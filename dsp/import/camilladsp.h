@@ -19,7 +19,7 @@ struct camilladsp {
     int rate, n_captured;              /* devices.samplerate in Hz; capture channels             */
     double volume_limit;               /* factor of a volume control at rest, 1 or less          */
     const yaml_node_t *filters;        /* filters by name; NULL: absent                          */
-    struct camilladsp_filter *read;    /* [yaml_count(filters)]                                  */
+    struct camilladsp_filter *read;    /* [yaml_pairs(filters)]                                  */
     int64_t n_steps;                   /* steps of lists and recursions so far: aliases repeat them */
 };
 

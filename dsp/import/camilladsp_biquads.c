@@ -132,8 +132,10 @@ static int butterworth(struct section *sections, int order, double hz, bool is_l
 static void read_crossover(struct reading *r, bool is_linkwitz_riley, bool is_low)
 {
     struct section sections[2 * MAX_ORDER];
+    int n_errors = N_ERRORS(r);
     double hz = frequency(r, "freq");
     int order = yaml_whole(&r->d->yaml, r->map, "order", -1, 1, MAX_ORDER);
+    if (N_ERRORS(r) > n_errors) return;
     if (is_linkwitz_riley && order % 2) {
         REFUSE(r, "order %d is odd; give a Linkwitz-Riley filter an even order", order);
         return;
@@ -179,10 +181,14 @@ static void read_five_points(struct reading *r)
 static void read_graphic(struct reading *r)
 {
     struct section sections[MAX_SECTIONS];
-    int n_bands, n = 0;
+    int n_bands, n = 0, n_errors = N_ERRORS(r);
     double from = reading_has(r, "freq_min") ? frequency(r, "freq_min") : 20;
     double to = reading_has(r, "freq_max") ? frequency(r, "freq_max") : 20000;
     double *gains = reading_numbers(r, "gains", &n_bands);
+    if (N_ERRORS(r) > n_errors) {
+        free(gains);
+        return;
+    }
     if (!gains || n_bands > MAX_SECTIONS || from >= to || to >= r->d->rate / 2.0) {
         REFUSE(r,
                "the gains or frequencies are wrong; give 1 to %d gains, and freq_min below freq_max below half the "

@@ -6,6 +6,7 @@
 #include "sections.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,12 +45,15 @@ double *reading_numbers(struct reading *r, const char *key, int *n)
 {
     struct yaml *y = &r->d->yaml;
     const yaml_node_t *list = yaml_list(y, r->map, key, false);
+    char item[48];
+    snprintf(item, sizeof item, "an item of %.30s", key);
     *n = yaml_count(list);
-    if (!has_budget(r, (int64_t)*n * NUMBER_STEPS)) return NULL;
-    double *values = *n ? malloc((size_t)*n * sizeof *values) : NULL;
-    if (*n && !values) y->import->c->arena->is_short = true;
+    if (!list && reading_has(r, key)) *n = -1; /* another kind: an error was reported */
+    if (!has_budget(r, *n > 0 ? (int64_t)*n * NUMBER_STEPS : 0)) return NULL;
+    double *values = *n > 0 ? malloc((size_t)*n * sizeof *values) : NULL;
+    if (*n > 0 && !values) y->import->c->arena->is_short = true;
     for (int i = 0; values && i < *n; i++) {
-        if (yaml_number_of(y, yaml_item(y, list, i), key, &values[i])) continue;
+        if (yaml_number_of(y, yaml_item(y, list, i), item, &values[i])) continue;
         free(values);
         return NULL;
     }
@@ -145,7 +149,7 @@ static void read_raw(struct reading *r)
         bytes = raw_names[i].bytes;
     }
     if (!raw.format || !*name) {
-        if (*name) REFUSE(r, "the format \"%.40s\" is unknown; use one of CamillaDSP's", format);
+        if (*name && *format) REFUSE(r, "the format \"%.40s\" is unknown; use one of CamillaDSP's", format);
         return;
     }
     raw.skip = strcmp(format, "TEXT") == 0 ? -skip : skip;
@@ -216,6 +220,7 @@ static void read_delay(struct reading *r)
     struct yaml *y = &r->d->yaml;
     double delay = NUMBER(r, "delay"), frames = -1;
     const char *unit = yaml_text(y, r->map, "unit", "ms");
+    if (!*unit) return;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++)
         if (strcmp(unit, units[i].name) == 0)
             frames = units[i].seconds > 0 ? delay * units[i].seconds * r->d->rate : delay;
@@ -296,6 +301,7 @@ void camilladsp_filter_read(struct camilladsp *d, const yaml_node_t *node, struc
     filter->gain = 1;
     yaml_keys(y, node, "type description parameters");
     r.map = yaml_map(y, node, "parameters", false);
+    if (!r.map && yaml_value(y, node, "parameters")) return;
     r.command = arena_text(y->import->c->arena, y->statement);
     const char *type = yaml_text(y, node, "type", NULL);
     for (size_t i = 0; i < sizeof filter_types / sizeof *filter_types; i++) {
@@ -303,10 +309,10 @@ void camilladsp_filter_read(struct camilladsp *d, const yaml_node_t *node, struc
         bool has_type = strncmp(filter_types[i].keys, "type ", 5) == 0;
         yaml_keys(y, r.map, filter_types[i].keys);
         r.type = has_type ? yaml_text(y, r.map, "type", NULL) : "";
-        filter_types[i].read(&r);
+        if (*r.type || !has_type) filter_types[i].read(&r);
         return;
     }
-    YAML_REFUSE(y, node, "the filter type \"%.40s\" is unknown; use one of CamillaDSP's", type);
+    if (*type) YAML_REFUSE(y, node, "the filter type \"%.40s\" is unknown; use one of CamillaDSP's", type);
 }
 
 #else

@@ -22,11 +22,15 @@ struct reading { /* state of reading one filter */
 #define NOTE(r, ...) IMPORT_NOTE((r)->d->yaml.import, yaml_line((r)->node), (r)->d->yaml.statement, __VA_ARGS__)
 #define WARN(r, ...) YAML_WARN(&(r)->d->yaml, (r)->node, __VA_ARGS__)
 
+/* The errors so far: a check of values that were refused would only add a second error. */
+#define N_ERRORS(r) (r)->d->yaml.import->c->diagnostics.n_errors
+
 struct network *reading_network(const struct reading *r);
 bool reading_has(const struct reading *r, const char *key);
 void reading_set_filter(struct reading *r, const struct filter *filter);
 
-/* Reads a list of numbers, from malloc. NULL: an error was reported, *n is 0 (an empty list), or memory is short. */
+/* Reads a list of numbers, from malloc. NULL: *n is 0 (an empty list, or none), or an error was reported, or memory is
+ * short. */
 double *reading_numbers(struct reading *r, const char *key, int *n);
 
 /* Sets a recursion (dsp/signal/recursive_filter.h) for the rate of the text: a session at another rate gets the

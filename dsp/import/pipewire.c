@@ -10,7 +10,8 @@ enum { MAX_COPIES = 64, MAX_SINK_CHANNELS = 64 }; /* PipeWire's limits */
 
 struct graph {
     struct import *import;
-    struct node *nodes; /* [n_nodes] */
+    const struct relaxed *args, *capture, *playback; /* properties of the module and of its streams; NULL: none */
+    struct node *nodes;                              /* [n_nodes] */
     int n_nodes;
     struct spatializer_bank bank;
     int *order;      /* [n_nodes]: each node comes after the nodes that feed it */
@@ -52,9 +53,12 @@ static int find_port(const char *name, const struct node_type *type, bool is_out
     return -1;
 }
 
-/* Finds a port named "node:port", or "port" of the node `own`. false: it is absent; an error was reported. */
-static bool port_find(struct graph *g, const struct relaxed *at, int own, bool is_output, int *node, int *port)
+/* Finds a port named "node:port", or "port" of the node `own`. key: of the name, or of its list. false: it is absent;
+ * an error was reported. */
+static bool port_find(struct graph *g, const struct relaxed *at, const char *key, int own, bool is_output, int *node,
+                      int *port)
 {
+    if (!relaxed_is(g->import, "filter.graph", at, RELAXED_TEXT, key)) return false;
     const char *name = at->text, *colon = strchr(name, ':');
     *node = colon ? find_node(g, name, (size_t)(colon - name)) : -1;
     const char *port_name = *node >= 0 ? colon + 1 : name;
@@ -70,16 +74,22 @@ static bool port_find(struct graph *g, const struct relaxed *at, int own, bool i
 
 /* ---- the graph ---------------------------------------------------------------------------------- */
 
-/* Reads a node. false: it has no type, or cannot be a convolution; an error was reported. */
+/* Reads a node. false: it has no type, cannot be a convolution, or has a wrong value; an error was reported. */
 static bool add_node(struct graph *g, const struct relaxed *json)
 {
     struct import *import = g->import;
     struct node *node = &g->nodes[g->n_nodes++];
-    const char *type = relaxed_text(json, "type", ""), *label = relaxed_text(json, "label", "");
-    *node = (struct node){.json = json, .name = relaxed_text(json, "name", "")};
+    int n_errors = import->c->diagnostics.n_errors;
+    *node = (struct node){.json = json, .name = relaxed_text(import, "filter.graph", json, "name", "")};
     snprintf(node->statement, sizeof node->statement, "node %.50s", node->name);
+    const char *type = relaxed_text(import, node->statement, json, "type", "");
+    const char *label = relaxed_text(import, node->statement, json, "label", "");
+    node->control = relaxed_of(import, node->statement, json, "control", RELAXED_MAP);
+    node->config = relaxed_of(import, node->statement, json, "config", RELAXED_MAP);
     for (int i = 0; i < NODE_PORTS; i++) node->in[i] = (struct node_port){.node = -1, .external = -1};
     node->bank = &g->bank;
+    if (!relaxed_is(import, "filter.graph", json, RELAXED_MAP, "nodes") || import->c->diagnostics.n_errors > n_errors)
+        return false;
     bool is_sofa = strcmp(type, "sofa") == 0;
     if (is_sofa && strcmp(label, node_spatializer.label) == 0)
         node->type = &node_spatializer;
@@ -92,8 +102,8 @@ static bool add_node(struct graph *g, const struct relaxed *json)
     else if (!node->type->play)
         IMPORT_REFUSE(import, json->line, node->statement, "%s cannot be a convolution; remove the node", label);
     if (!node->type || !node->type->play) return false;
-    node_warn_controls(import, node);
-    return true;
+    node_check_controls(import, node);
+    return import->c->diagnostics.n_errors == n_errors;
 }
 
 static void add_link(struct graph *g, const struct relaxed *json)
@@ -101,11 +111,13 @@ static void add_link(struct graph *g, const struct relaxed *json)
     struct import *import = g->import;
     const struct relaxed *output = relaxed_get(json, "output"), *input = relaxed_get(json, "input");
     int from, from_port, to, to_port;
+    if (!relaxed_is(import, "filter.graph", json, RELAXED_MAP, "links")) return;
     if (!output || !input) {
         IMPORT_REFUSE(import, json->line, "filter.graph", "a link has no output or no input; give both");
         return;
     }
-    if (!port_find(g, output, 0, true, &from, &from_port) || !port_find(g, input, g->n_nodes - 1, false, &to, &to_port))
+    if (!port_find(g, output, "output", 0, true, &from, &from_port) ||
+        !port_find(g, input, "input", g->n_nodes - 1, false, &to, &to_port))
         return;
     struct node_port *in = &g->nodes[to].in[to_port];
     if (in->node >= 0)
@@ -119,9 +131,9 @@ static void add_inputs(struct graph *g, const struct relaxed *names)
     int node, port;
     if (!names)
         for (g->n_in = 0; g->n_in < g->nodes[0].type->n_in; g->n_in++) g->nodes[0].in[g->n_in].external = g->n_in;
-    for (const struct relaxed *name = names ? names->first : NULL; name && g->n_in < MASK_MAX_CHANNELS;
+    for (const struct relaxed *name = relaxed_items(names); name && g->n_in < MASK_MAX_CHANNELS;
          name = name->next, g->n_in++) {
-        if (relaxed_is_null(name) || !port_find(g, name, 0, false, &node, &port)) continue;
+        if (relaxed_is_null(name) || !port_find(g, name, "inputs", 0, false, &node, &port)) continue;
         struct node_port *in = &g->nodes[node].in[port];
         if (in->external >= 0 || in->node >= 0)
             IMPORT_REFUSE(g->import, name->line, "filter.graph", "input %.80s has a signal already; use a mixer",
@@ -136,10 +148,10 @@ static void add_outputs(struct graph *g, const struct relaxed *names)
     if (!names)
         for (g->n_out = 0; g->n_out < g->nodes[last].type->n_out; g->n_out++)
             g->outputs[g->n_out] = (struct output){last, g->n_out};
-    for (const struct relaxed *name = names ? names->first : NULL; name && g->n_out < MASK_MAX_CHANNELS;
+    for (const struct relaxed *name = relaxed_items(names); name && g->n_out < MASK_MAX_CHANNELS;
          name = name->next, g->n_out++) {
         struct output *out = &g->outputs[g->n_out];
-        if (relaxed_is_null(name) || !port_find(g, name, last, true, &out->node, &out->port)) out->node = -1;
+        if (relaxed_is_null(name) || !port_find(g, name, "outputs", last, true, &out->node, &out->port)) out->node = -1;
     }
 }
 
@@ -173,51 +185,53 @@ static bool order_nodes(struct graph *g)
 
 /* ---- streams ------------------------------------------------------------------------------------ */
 
-/* Returns a property of a stream or, if the stream lacks it, of the module. */
-static const struct relaxed *property(const struct relaxed *args, const char *stream, const char *key)
+/* Returns the mapping that has a property: the stream or, if the stream lacks it, the module. */
+static const struct relaxed *owner_of(const struct graph *g, const struct relaxed *stream, const char *key)
 {
-    const struct relaxed *own = relaxed_get(relaxed_get(args, stream), key);
-    return own ? own : relaxed_get(args, key);
+    return relaxed_get(stream, key) ? stream : g->args;
 }
 
 /* Reads the channel count and the channel names of a stream. Returns 0 if there is no count. */
-static int read_channels(struct import *import, const struct relaxed *args, const char *stream, hc_port *ports)
+static int read_channels(const struct graph *g, const struct relaxed *stream, const char *name, hc_port *ports)
 {
-    const struct relaxed *position = property(args, stream, "audio.position");
-    const struct relaxed *count = property(args, stream, "audio.channels");
-    double number = 0;
-    int n = 0;
-    if (position && position->kind == RELAXED_LIST) {
-        for (const struct relaxed *name = position->first; name; name = name->next, n++)
-            if (n < MASK_MAX_CHANNELS && name->kind == RELAXED_TEXT) ports[n].name = name->text;
+    struct import *import = g->import;
+    const struct relaxed *position = relaxed_get(owner_of(g, stream, "audio.position"), "audio.position");
+    const struct relaxed *owner = owner_of(g, stream, "audio.channels");
+    int number = relaxed_whole(import, name, owner, "audio.channels", 0), n = 0;
+    if (position && position->kind != RELAXED_TEXT) {
+        if (!relaxed_is(import, name, position, RELAXED_LIST, "audio.position")) return 0;
+        for (const struct relaxed *item = position->items; item; item = item->next, n++) {
+            if (!relaxed_is(import, name, item, RELAXED_TEXT, "audio.position")) return 0;
+            if (n < MASK_MAX_CHANNELS) ports[n].name = item->text;
+        }
         number = n;
     } else if (position) { /* position is one text: "FL,FR" */
         char *names = arena_text(import->c->arena, position->text), *rest;
-        for (char *name = names ? strtok_r(names, " ,[]", &rest) : NULL; name;
-             name = strtok_r(NULL, " ,[]", &rest), n++)
-            if (n < MASK_MAX_CHANNELS) ports[n].name = name;
+        for (char *item = names ? strtok_r(names, " ,[]", &rest) : NULL; item;
+             item = strtok_r(NULL, " ,[]", &rest), n++)
+            if (n < MASK_MAX_CHANNELS) ports[n].name = item;
         number = n;
-    } else if (count && !relaxed_number_of(count, &number)) {
-        number = -1;
     }
-    if (number >= 0 && number <= MASK_MAX_CHANNELS) return (int)number;
-    IMPORT_REFUSE(import, count ? count->line : args->line, stream, "the number of channels is wrong; give 1 to %d",
+    if (number >= 0 && number <= MASK_MAX_CHANNELS) return number;
+    const struct relaxed *count = relaxed_get(owner, "audio.channels");
+    IMPORT_REFUSE(import, count ? count->line : g->args->line, name, "the number of channels is wrong; give 1 to %d",
                   MASK_MAX_CHANNELS);
     return 0;
 }
 
 /* Computes how many copies of the graph the streams' channels need; 0: the graph has no ports. Sets the channel
  * counts. */
-static int count_copies(struct graph *g, const struct relaxed *args)
+static int count_copies(struct graph *g)
 {
+    const struct relaxed *args = g->args;
     int in_each = g->n_in ? g->n_in : g->n_out, out_each = g->n_out ? g->n_out : g->n_in;
     if (in_each == 0 || out_each == 0) {
         IMPORT_REFUSE(g->import, args->line, "filter.graph", "has neither inputs nor outputs; name them");
         return 0;
     }
     struct configuration *c = g->import->c;
-    int n_in = read_channels(g->import, args, "capture.props", c->in_port);
-    int n_out = read_channels(g->import, args, "playback.props", c->out_port);
+    int n_in = read_channels(g, g->capture, "capture.props", c->in_port);
+    int n_out = read_channels(g, g->playback, "playback.props", c->out_port);
     if (n_in == 0) n_in = in_each;
     int copies = n_in / in_each;
     if (n_out == 0) n_out = out_each * (copies ? copies : 1);
@@ -262,8 +276,8 @@ static void warn_volumes(struct import *import, const struct relaxed *graph)
 {
     static const char *const keys[] = {"capture.volumes", "playback.volumes"};
     for (int i = 0; i < 2; i++) {
-        const struct relaxed *volumes = relaxed_get(graph, keys[i]);
-        if (volumes && volumes->first)
+        const struct relaxed *volumes = relaxed_of(import, "filter.graph", graph, keys[i], RELAXED_LIST);
+        if (relaxed_items(volumes))
             IMPORT_WARN(import, volumes->line, keys[i], "a volume control is ignored: the controls stay as set");
     }
 }
@@ -279,32 +293,35 @@ static void note_sources(struct graph *g)
     }
 }
 
-static void read_graph(struct graph *g, const struct relaxed *args)
+static void read_graph(struct graph *g)
 {
     struct import *import = g->import;
-    const struct relaxed *graph = relaxed_get(args, "filter.graph"), *nodes = relaxed_get(graph, "nodes");
+    int n_errors = import->c->diagnostics.n_errors;
+    const struct relaxed *graph = relaxed_of(import, "args", g->args, "filter.graph", RELAXED_MAP);
+    const struct relaxed *nodes = relaxed_of(import, "filter.graph", graph, "nodes", RELAXED_LIST);
     int n = relaxed_count(nodes);
+    if (import->c->diagnostics.n_errors > n_errors) return;
     if (n < 1 || n > MAX_NODES) {
-        IMPORT_REFUSE(import, args->line, "filter.graph", "has %d nodes; give 1 to %d", n, MAX_NODES);
+        IMPORT_REFUSE(import, g->args->line, "filter.graph", "has %d nodes; give 1 to %d", n, MAX_NODES);
         return;
     }
     g->nodes = arena_alloc(import->c->arena, (size_t)n, sizeof *g->nodes);
     if (!g->nodes) return;
     bool are_known = true;
-    for (const struct relaxed *node = nodes->first; node; node = node->next) are_known &= add_node(g, node);
+    for (const struct relaxed *node = nodes->items; node; node = node->next) are_known &= add_node(g, node);
     note_sources(g);
     if (!are_known) return; /* the ports of an unknown node are unknown, too */
-    const struct relaxed *links = relaxed_get(graph, "links");
+    const struct relaxed *links = relaxed_of(import, "filter.graph", graph, "links", RELAXED_LIST);
     int n_left = NODE_PORTS * n;
-    for (const struct relaxed *link = links ? links->first : NULL; link && n_left >= 0; link = link->next)
+    for (const struct relaxed *link = relaxed_items(links); link && n_left >= 0; link = link->next)
         if (n_left-- > 0)
             add_link(g, link);
         else
             IMPORT_REFUSE(import, link->line, "filter.graph", "has more links than the nodes have inputs; remove some");
-    add_inputs(g, relaxed_get(graph, "inputs"));
-    add_outputs(g, relaxed_get(graph, "outputs"));
+    add_inputs(g, relaxed_of(import, "filter.graph", graph, "inputs", RELAXED_LIST));
+    add_outputs(g, relaxed_of(import, "filter.graph", graph, "outputs", RELAXED_LIST));
     warn_volumes(import, graph);
-    int copies = count_copies(g, args);
+    int copies = count_copies(g);
     if (copies == 0 || !order_nodes(g)) return;
     for (int copy = 0; copy < copies && (copy == 0 || import->c->diagnostics.n_errors == 0); copy++)
         play_graph(g, copy);
@@ -343,10 +360,12 @@ static void read_sources(struct graph *g, hc_virtual_device *device)
 }
 
 /* Returns the name of a stream's node: its own or, as PipeWire makes it, that of the module with a prefix. */
-static const char *node_name(struct import *import, const struct relaxed *args, const struct relaxed *stream,
+static const char *node_name(const struct graph *g, const struct relaxed *stream, const char *statement,
                              const char *prefix)
 {
-    const char *own = relaxed_text(stream, "node.name", NULL), *name = relaxed_text(args, "node.name", "haloconv");
+    struct import *import = g->import;
+    const char *own = relaxed_text(import, statement, stream, "node.name", NULL);
+    const char *name = relaxed_text(import, "args", g->args, "node.name", "haloconv");
     size_t cap = strlen(prefix) + strlen(name) + 1;
     char *text = own ? NULL : arena_alloc(import->c->arena, cap, 1);
     if (!text) return own ? own : name;
@@ -355,27 +374,31 @@ static const char *node_name(struct import *import, const struct relaxed *args, 
 }
 
 /* Returns the name of the node to which a stream leads; NULL: any. A number is that of a node that has gone. */
-static const char *target_name(const struct relaxed *stream)
+static const char *target_name(struct import *import, const struct relaxed *stream, const char *statement)
 {
-    const char *name = relaxed_text(stream, "target.object", relaxed_text(stream, "node.target", NULL));
+    const char *name = relaxed_text(import, statement, stream, "target.object",
+                                    relaxed_text(import, statement, stream, "node.target", NULL));
     return name && name[strspn(name, "-0123456789")] ? name : NULL;
 }
 
 /* Records the sink or virtual microphone that the streams make. */
-static void read_device(struct graph *g, const struct relaxed *args)
+static void read_device(struct graph *g)
 {
     struct import *import = g->import;
-    const struct relaxed *in = relaxed_get(args, "capture.props"), *out = relaxed_get(args, "playback.props");
-    bool is_sink = strncmp(relaxed_text(in, "media.class", ""), "Audio/Sink", 10) == 0;
-    bool is_source = strncmp(relaxed_text(out, "media.class", ""), "Audio/Source", 12) == 0;
+    const struct relaxed *in = g->capture, *out = g->playback;
+    const char *in_class = relaxed_text(import, "capture.props", in, "media.class", "");
+    const char *out_class = relaxed_text(import, "playback.props", out, "media.class", "");
+    bool is_sink = strncmp(in_class, "Audio/Sink", 10) == 0, is_source = strncmp(out_class, "Audio/Source", 12) == 0;
     const struct relaxed *node = is_sink ? in : out;
+    const char *statement = is_sink ? "capture.props" : "playback.props";
     hc_virtual_device *device = is_sink != is_source ? arena_alloc(import->c->arena, 1, sizeof *device) : NULL;
     if (!device) return;
     *device = (hc_virtual_device){
         .is_source = is_source,
-        .name = node_name(import, args, node, is_sink ? "input." : "output."),
-        .description = relaxed_text(node, "node.description", relaxed_text(args, "node.description", NULL)),
-        .target = target_name(is_sink ? out : in)};
+        .name = node_name(g, node, statement, is_sink ? "input." : "output."),
+        .description = relaxed_text(import, statement, node, "node.description",
+                                    relaxed_text(import, "args", g->args, "node.description", NULL)),
+        .target = target_name(import, is_sink ? out : in, is_sink ? "playback.props" : "capture.props")};
     if (is_sink) read_sources(g, device);
     import->c->device = device;
 }
@@ -383,20 +406,23 @@ static void read_device(struct graph *g, const struct relaxed *args)
 static void read_module(struct import *import, const struct relaxed *args)
 {
     struct configuration *c = import->c;
-    const struct relaxed *rate = property(args, "capture.props", "audio.rate");
-    double hz;
-    if (rate && (!relaxed_number_of(rate, &hz) || hz < 1000 || hz > 1 << 22)) {
-        IMPORT_REFUSE(import, rate->line, "audio.rate", "\"%.40s\" is not possible; give 1000 to %d", rate->text,
-                      1 << 22);
-    } else if (rate) {
+    struct graph g = {.import = import,
+                      .args = args,
+                      .capture = relaxed_of(import, "args", args, "capture.props", RELAXED_MAP),
+                      .playback = relaxed_of(import, "args", args, "playback.props", RELAXED_MAP)};
+    const struct relaxed *owner = owner_of(&g, g.capture, "audio.rate");
+    double hz = relaxed_number(import, "audio.rate", owner, "audio.rate", DEFAULT_RATE);
+    if (hz >= 1000 && hz <= 1 << 22)
         c->rate = (int)hz;
-    }
+    else
+        IMPORT_REFUSE(import, relaxed_get(owner, "audio.rate")->line, "audio.rate",
+                      "%g is not possible; give 1000 to %d", hz, 1 << 22);
     c->defined_line = args->line;
-    c->client = relaxed_text(args, "node.name", relaxed_text(args, "node.description", NULL));
-    struct graph g = {.import = import};
-    read_graph(&g, args);
+    c->client =
+        relaxed_text(import, "args", args, "node.name", relaxed_text(import, "args", args, "node.description", NULL));
+    read_graph(&g);
     hc_bank_data_free(&g.bank.data);
-    read_device(&g, args);
+    if (c->diagnostics.n_errors == 0) read_device(&g);
 }
 
 /* Reads a configuration. A text without a rate has 48000 Hz, the default of PipeWire's graph. */
@@ -406,10 +432,12 @@ static void read_pipewire(struct import *import)
     bool is_read = false;
     import->c->n_in = import->c->n_out = 1;
     import->c->rate = DEFAULT_RATE;
-    const struct relaxed *modules = relaxed_get(all, "context.modules");
-    for (const struct relaxed *module = modules ? modules->first : NULL; module; module = module->next) {
-        const struct relaxed *args = relaxed_get(module, "args");
-        if (strcmp(relaxed_text(module, "name", ""), MODULE) != 0 || !args) continue;
+    const struct relaxed *modules = relaxed_of(import, NULL, all, "context.modules", RELAXED_LIST);
+    for (const struct relaxed *module = relaxed_items(modules); module; module = module->next) {
+        if (!relaxed_is(import, NULL, module, RELAXED_MAP, "context.modules")) continue;
+        if (strcmp(relaxed_text(import, "context.modules", module, "name", ""), MODULE) != 0) continue;
+        const struct relaxed *args = relaxed_of(import, "context.modules", module, "args", RELAXED_MAP);
+        if (!args) continue;
         if (is_read)
             IMPORT_REFUSE(import, module->line, "context.modules",
                           "has a second filter-chain; put each into a separate file");
@@ -417,7 +445,7 @@ static void read_pipewire(struct import *import)
             read_module(import, args);
         is_read = true;
     }
-    if (all && !is_read)
+    if (all && !is_read && import->c->diagnostics.n_errors == 0)
         IMPORT_REFUSE(import, 0, NULL, "has no module %s with args; name a file of filter-chain.conf.d", MODULE);
 }
 

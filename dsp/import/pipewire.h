@@ -20,6 +20,7 @@ struct spatializer_bank { /* the file of the last spatializer                   
 
 struct node {
     const struct relaxed *json;
+    const struct relaxed *config, *control; /* mappings; NULL: the node has none             */
     const char *name;
     char statement[64];   /* "node conv_l", for diagnostics                         */
     const struct node_type *type;
@@ -44,8 +45,8 @@ struct node_type {
 /* Returns the value of a control, which the text names by name or index. */
 double node_control(struct import *import, const struct node *node, int index, double missing);
 
-/* Warns about controls that the node lacks, which PipeWire ignores. */
-void node_warn_controls(struct import *import, const struct node *node);
+/* Refuses controls that are not numbers, and warns about those that the node lacks, which PipeWire ignores. */
+void node_check_controls(struct import *import, const struct node *node);
 
 #define NODE_REFUSE(import, node, ...) IMPORT_REFUSE(import, (node)->json->line, (node)->statement, __VA_ARGS__)
 

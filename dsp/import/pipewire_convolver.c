@@ -98,13 +98,16 @@ static bool rate_differs(const char *a, const char *b, size_t *start, size_t *en
            strspn(b + same, "0123456789") == m - tail - same;
 }
 
-/* Reads a list with a file for each rate. The names become a pattern with %r; if they have none, the first is used. */
+/* Reads a list with a file for each rate. The names become a pattern with %r; if they have none, the first is used.
+ * NULL: an item is no text; an error was reported. */
 static const char *choose_file(const struct convolver *v, const struct relaxed *list)
 {
-    const struct relaxed *first = list->first;
+    const struct relaxed *first = list->items;
     size_t start = 0, end = 0;
     bool is_pattern = first && first->next;
-    if (!first) return NULL;
+    if (!first) return "";
+    for (const struct relaxed *item = first; item; item = item->next)
+        if (!relaxed_is(v->import, v->node->statement, item, RELAXED_TEXT, list->key)) return NULL;
     for (const struct relaxed *item = first->next; item && is_pattern; item = item->next) {
         size_t item_start, item_end;
         is_pattern = rate_differs(first->text, item->text, &item_start, &item_end) &&
@@ -144,7 +147,7 @@ const struct signal *node_convolve(struct import *import, const struct node *nod
     struct convolver v = {.import = import, .node = node, .json = json};
     const struct relaxed *file = relaxed_get(json, "filename");
     if (!in) return NULL;
-    for (const struct relaxed *key = json ? json->first : NULL; key; key = key->next) {
+    for (const struct relaxed *key = relaxed_members(json); key; key = key->next) {
         bool is_known = false;
         for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= strcmp(key->key, known[i]) == 0;
         if (!is_known && node->copy == 0)
@@ -154,8 +157,11 @@ const struct signal *node_convolve(struct import *import, const struct node *nod
     v.offset = (int)fmax(relaxed_whole(import, node->statement, json, "offset", 0), 0);
     v.length = relaxed_whole(import, node->statement, json, "length", 0);
     v.channel = (int)fmax(relaxed_whole(import, node->statement, json, "channel", channel), 0);
-    v.file = file && file->kind == RELAXED_LIST ? choose_file(&v, file) : relaxed_text(json, "filename", NULL);
-    if (!v.file || !*v.file) {
+    v.file = !file                        ? ""
+             : file->kind == RELAXED_LIST ? choose_file(&v, file)
+                                          : relaxed_text(import, node->statement, json, "filename", NULL);
+    if (!v.file) return NULL; /* an error was reported */
+    if (!*v.file) {
         NODE_REFUSE(import, node, "has no file; give config = { filename = ... }");
         return NULL;
     }

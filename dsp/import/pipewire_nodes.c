@@ -15,20 +15,21 @@ enum { MAX_SECTIONS = 64 };
 
 double node_control(struct import *import, const struct node *node, int index, double missing)
 {
-    const struct relaxed *controls = relaxed_get(node->json, "control");
     const char *name = node->type->controls[index];
     char number[4];
     snprintf(number, sizeof number, "%d", index);
-    return relaxed_number(import, node->statement, controls, relaxed_get(controls, name) ? name : number, missing);
+    return relaxed_number(import, node->statement, node->control, relaxed_get(node->control, name) ? name : number,
+                          missing);
 }
 
-void node_warn_controls(struct import *import, const struct node *node)
+void node_check_controls(struct import *import, const struct node *node)
 {
-    const struct relaxed *controls = relaxed_get(node->json, "control");
-    for (const struct relaxed *c = controls ? controls->first : NULL; c; c = c->next) {
+    for (const struct relaxed *c = relaxed_members(node->control); c; c = c->next) {
         bool is_known = false;
+        double number;
         for (int i = 0; i <= NODE_PORTS && node->type->controls[i] && !is_known; i++)
             is_known = strcmp(c->key, node->type->controls[i]) == 0 || (*c->key >= '0' && *c->key <= '9');
+        if (is_known && !relaxed_is_null(c)) relaxed_number_of(import, node->statement, c, &number);
         if (!is_known) IMPORT_WARN(import, c->line, node->statement, "the node has no control \"%.40s\"", c->key);
     }
 }
@@ -93,8 +94,7 @@ double node_whole_frames(const struct import *import, double seconds, double max
 static void play_delay(struct import *import, struct node *node)
 {
     struct network *net = &import->network;
-    const struct relaxed *config = relaxed_get(node->json, "config");
-    double max_s = relaxed_number(import, node->statement, config, "max-delay", 1);
+    double max_s = relaxed_number(import, node->statement, node->config, "max-delay", 1);
     struct comb comb = {.feedback = node_control(import, node, 1, 0), .feedforward = node_control(import, node, 2, 0)};
     comb.delay_s =
         node_whole_frames(import, node_control(import, node, 0, 0), max_s > 0 ? fmin(max_s, MAX_DELAY_S) : 1);
@@ -168,8 +168,9 @@ static void play_biquad(struct import *import, struct node *node)
 /* Reads coefficients for several rates; those whose rate is nearest to the session's are used. */
 static void play_raw(struct import *import, struct node *node)
 {
-    const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "coefficients");
+    const struct relaxed *list = relaxed_of(import, node->statement, node->config, "coefficients", RELAXED_LIST);
     struct section s = {.form = SECTION_GIVEN, .n_given = relaxed_count(list)};
+    if (!list && relaxed_get(node->config, "coefficients")) return;
     if (s.n_given == 0) {
         NODE_REFUSE(import, node, "has no coefficients; give config = { coefficients = [ { rate = ... } ] }");
         return;
@@ -177,9 +178,10 @@ static void play_raw(struct import *import, struct node *node)
     s.given = arena_alloc(import->c->arena, (size_t)s.n_given, sizeof *s.given);
     if (!s.given) return;
     struct rated_biquad *to = s.given;
-    for (const struct relaxed *item = list->first; item; item = item->next, to++) {
+    for (const struct relaxed *item = list->items; item; item = item->next, to++) {
         double c[6];
         static const char *const keys[] = {"a0", "a1", "a2", "b0", "b1", "b2"};
+        if (!relaxed_is(import, node->statement, item, RELAXED_MAP, "coefficients")) return;
         for (int k = 0; k < 6; k++)
             c[k] = relaxed_number(import, node->statement, item, keys[k], k == 0 || k == 3 ? 1 : 0);
         double scale = c[0] != 0 ? 1 / c[0] : 0;
@@ -196,8 +198,8 @@ static void play_raw(struct import *import, struct node *node)
 /* Reads the filters of all channels, or `filters1` and so on of one channel. */
 static void play_parametric(struct import *import, struct node *node)
 {
-    const struct relaxed *config = relaxed_get(node->json, "config"), *all = relaxed_get(config, "filters");
-    for (const struct relaxed *key = config ? config->first : NULL; key; key = key->next)
+    const struct relaxed *all = relaxed_of(import, node->statement, node->config, "filters", RELAXED_LIST);
+    for (const struct relaxed *key = relaxed_members(node->config); key; key = key->next)
         if (strncmp(key->key, "filename", 8) == 0)
             IMPORT_REFUSE(
                 import, key->line, node->statement,
@@ -207,9 +209,13 @@ static void play_parametric(struct import *import, struct node *node)
         char key[24];
         int n = 0;
         snprintf(key, sizeof key, "filters%d", i + 1);
-        const struct relaxed *own = relaxed_get(config, key), *list = own ? own : all;
-        for (const struct relaxed *item = list ? list->first : NULL; item; item = item->next) {
-            const char *type = relaxed_text(item, "type", "");
+        const struct relaxed *own = relaxed_of(import, node->statement, node->config, key, RELAXED_LIST),
+                             *list = own ? own : all;
+        for (const struct relaxed *item = relaxed_items(list); item; item = item->next) {
+            if (!relaxed_is(import, node->statement, item, RELAXED_MAP, own ? key : "filters")) return;
+            bool has_type = relaxed_get(item, "type") != NULL;
+            const char *type = has_type ? relaxed_text(import, node->statement, item, "type", NULL) : "";
+            if (!type) return; /* an error was reported */
             double hz = relaxed_number(import, node->statement, item, "freq", 0);
             double q = relaxed_number(import, node->statement, item, "q", 1);
             double gain_db = relaxed_number(import, node->statement, item, "gain", 0);
@@ -241,19 +247,21 @@ static void play_dc_block(struct import *import, struct node *node)
 
 static void play_convolver(struct import *import, struct node *node)
 {
-    node->play_out[0] = node_convolve(import, node, relaxed_get(node->json, "config"), node->copy, node->play_in[0]);
+    node->play_out[0] = node_convolve(import, node, node->config, node->copy, node->play_in[0]);
 }
 
 static void play_convolver_2(struct import *import, struct node *node)
 {
-    const struct relaxed *list = relaxed_get(relaxed_get(node->json, "config"), "impulses");
+    const struct relaxed *list = relaxed_of(import, node->statement, node->config, "impulses", RELAXED_LIST);
     int n = relaxed_count(list), i = 0;
+    if (!list && relaxed_get(node->config, "impulses")) return;
     if (n < 1 || n > NODE_PORTS) {
         NODE_REFUSE(import, node, "has %d impulses; give 1 to %d", n, NODE_PORTS);
         return;
     }
-    for (const struct relaxed *item = list->first; item; item = item->next, i++)
-        node->play_out[i] = node_convolve(import, node, item, i, node->play_in[0]);
+    for (const struct relaxed *item = list->items; item; item = item->next, i++)
+        if (relaxed_is(import, node->statement, item, RELAXED_MAP, "impulses"))
+            node->play_out[i] = node_convolve(import, node, item, i, node->play_in[0]);
 }
 
 static void play_null(struct import *import, struct node *node)

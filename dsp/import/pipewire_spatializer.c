@@ -87,13 +87,14 @@ static const struct filter *ear_filter(struct import *import, const struct node 
 
 static void play_spatializer(struct import *import, struct node *node)
 {
-    const struct relaxed *config = relaxed_get(node->json, "config");
-    const char *file = relaxed_text(config, "filename", "");
+    bool has_file = relaxed_get(node->config, "filename") != NULL;
+    const char *file = has_file ? relaxed_text(import, node->statement, node->config, "filename", NULL) : "";
+    if (!file) return; /* an error was reported */
     if (!*file) {
         NODE_REFUSE(import, node, "has no file; give config = { filename = ... }");
         return;
     }
-    double gain = relaxed_number(import, node->statement, config, "gain", 1);
+    double gain = relaxed_number(import, node->statement, node->config, "gain", 1);
     double azimuth = node_control(import, node, 0, 0) * M_PI / 180;
     double elevation = node_control(import, node, 1, 0) * M_PI / 180, radius = node_control(import, node, 2, 1);
     const hc_bank_data *bank = node->filter[0] || import->names_only ? NULL : bank_get(import, node, file);

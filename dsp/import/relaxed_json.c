@@ -107,7 +107,8 @@ static struct relaxed *read_value(struct parser *p, int nesting);
 static void read_values(struct parser *p, struct relaxed *owner, char end, int nesting)
 {
     bool is_quoted;
-    for (struct relaxed **last = &owner->first; !p->is_bad;) {
+    struct relaxed **last = owner->kind == RELAXED_MAP ? &owner->members : &owner->items;
+    while (!p->is_bad) {
         const char *key = NULL;
         skip_blanks(p);
         if (*p->at == end) {
@@ -161,7 +162,7 @@ const struct relaxed *relaxed_read(struct import *import)
 int relaxed_count(const struct relaxed *list)
 {
     int n = 0;
-    for (const struct relaxed *item = list ? list->first : NULL; item; item = item->next) n++;
+    for (const struct relaxed *item = relaxed_items(list); item; item = item->next) n++;
     return n;
 }
 
@@ -173,20 +174,60 @@ bool relaxed_is_null(const struct relaxed *value)
 const struct relaxed *relaxed_get(const struct relaxed *map, const char *key)
 {
     const struct relaxed *found = NULL;
-    for (const struct relaxed *v = map && map->kind == RELAXED_MAP ? map->first : NULL; v; v = v->next)
+    for (const struct relaxed *v = relaxed_members(map); v; v = v->next)
         if (strcmp(v->key, key) == 0) found = relaxed_is_null(v) ? NULL : v;
     return found;
 }
 
-const char *relaxed_text(const struct relaxed *map, const char *key, const char *missing)
+/* Adds the error that a value has another kind. form: what it must be; key: its own or, for an item, the list's. */
+static void refuse_kind(struct import *import, const char *statement, const struct relaxed *value, const char *key,
+                        const char *form)
 {
-    const struct relaxed *value = relaxed_get(map, key);
-    return value && value->kind == RELAXED_TEXT ? value->text : missing;
+    double number;
+    const char *found = value->kind == RELAXED_MAP                           ? "a mapping"
+                        : value->kind == RELAXED_LIST                        ? "a list"
+                        : relaxed_is_null(value)                             ? "null"
+                        : number_is(value->text, -DBL_MAX, DBL_MAX, &number) ? "a number"
+                                                                             : "a text";
+    if (value->key)
+        IMPORT_REFUSE(import, value->line, statement, "%.40s is %s; write %.40s = %s", key, found, key, form);
+    else
+        IMPORT_REFUSE(import, value->line, statement, "an item of %.40s is %s; write %.40s = [ %s ]", key, found, key,
+                      form);
 }
 
-bool relaxed_number_of(const struct relaxed *value, double *number)
+bool relaxed_is(struct import *import, const char *statement, const struct relaxed *value, enum relaxed_kind kind,
+                const char *key)
 {
-    return number_is(value->text, -DBL_MAX, DBL_MAX, number);
+    static const char *const forms[] = {"TEXT", "[ VALUE ]", "{ NAME = VALUE }"};
+    if (value->kind == kind) return true;
+    refuse_kind(import, statement, value, key, forms[kind]);
+    return false;
+}
+
+const struct relaxed *relaxed_of(struct import *import, const char *statement, const struct relaxed *map,
+                                 const char *key, enum relaxed_kind kind)
+{
+    const struct relaxed *value = relaxed_get(map, key);
+    return value && relaxed_is(import, statement, value, kind, key) ? value : NULL;
+}
+
+const char *relaxed_text(struct import *import, const char *statement, const struct relaxed *map, const char *key,
+                         const char *missing)
+{
+    const struct relaxed *value = relaxed_of(import, statement, map, key, RELAXED_TEXT);
+    return value ? value->text : missing;
+}
+
+bool relaxed_number_of(struct import *import, const char *statement, const struct relaxed *value, double *number)
+{
+    if (number_is(value->text, -DBL_MAX, DBL_MAX, number)) return true;
+    if (value->kind != RELAXED_TEXT)
+        refuse_kind(import, statement, value, value->key, "NUMBER");
+    else
+        IMPORT_REFUSE(import, value->line, statement, "%.40s \"%.40s\" is not a number; write one, such as 0.5",
+                      value->key, value->text);
+    return false;
 }
 
 double relaxed_number(struct import *import, const char *statement, const struct relaxed *map, const char *key,
@@ -194,11 +235,7 @@ double relaxed_number(struct import *import, const char *statement, const struct
 {
     const struct relaxed *value = relaxed_get(map, key);
     double number;
-    if (!value) return missing;
-    if (relaxed_number_of(value, &number)) return number;
-    IMPORT_REFUSE(import, value->line, statement, "%s \"%.40s\" is not a number; write one, such as 0.5", key,
-                  value->text);
-    return missing;
+    return value && relaxed_number_of(import, statement, value, &number) ? number : missing;
 }
 
 int relaxed_whole(struct import *import, const char *statement, const struct relaxed *map, const char *key, int missing)

@@ -94,10 +94,14 @@ static bool is_null(const yaml_node_t *node)
            (!*text || strcmp(text, "~") == 0 || strcmp(text, "null") == 0);
 }
 
-int yaml_count(const yaml_node_t *node)
+int yaml_count(const yaml_node_t *list)
 {
-    if (yaml_is_list(node)) return (int)(node->data.sequence.items.top - node->data.sequence.items.start);
-    return yaml_is_map(node) ? (int)(node->data.mapping.pairs.top - node->data.mapping.pairs.start) : 0;
+    return yaml_is_list(list) ? (int)(list->data.sequence.items.top - list->data.sequence.items.start) : 0;
+}
+
+int yaml_pairs(const yaml_node_t *map)
+{
+    return yaml_is_map(map) ? (int)(map->data.mapping.pairs.top - map->data.mapping.pairs.start) : 0;
 }
 
 yaml_node_t *yaml_item(struct yaml *y, const yaml_node_t *list, int i)
@@ -110,50 +114,80 @@ yaml_node_t *yaml_key(struct yaml *y, const yaml_node_t *map, int i)
     return yaml_document_get_node(&y->document, map->data.mapping.pairs.start[i].key);
 }
 
+/* Returns the value of a key, even null. NULL: the key is missing. */
+static yaml_node_t *find(struct yaml *y, const yaml_node_t *map, const char *key)
+{
+    for (int i = 0; i < yaml_pairs(map); i++)
+        if (strcmp(yaml_text_of(yaml_key(y, map, i)), key) == 0)
+            return yaml_document_get_node(&y->document, map->data.mapping.pairs.start[i].value);
+    return NULL;
+}
+
 yaml_node_t *yaml_value(struct yaml *y, const yaml_node_t *map, const char *key)
 {
-    for (int i = 0; yaml_is_map(map) && i < yaml_count(map); i++) {
-        if (strcmp(yaml_text_of(yaml_key(y, map, i)), key) != 0) continue;
-        yaml_node_t *value = yaml_document_get_node(&y->document, map->data.mapping.pairs.start[i].value);
-        return is_null(value) ? NULL : value;
-    }
-    return NULL;
+    yaml_node_t *value = find(y, map, key);
+    return is_null(value) ? NULL : value;
 }
 
 /* ---- values ------------------------------------------------------------------------------------- */
 
 static void refuse_missing(struct yaml *y, const yaml_node_t *map, const char *key)
 {
-    YAML_REFUSE(y, map, "%s is missing; add it", key);
+    const yaml_node_t *null = find(y, map, key);
+    if (null)
+        YAML_REFUSE(y, null, "%.40s is null; give it a value", key);
+    else
+        YAML_REFUSE(y, map, "%.40s is missing; add it", key);
+}
+
+/* Adds the error that a node has another kind than it must have. */
+static void refuse_kind(struct yaml *y, const yaml_node_t *node, const char *what, const char *wanted)
+{
+    double number;
+    const char *found = yaml_is_map(node)                                           ? "a mapping"
+                        : yaml_is_list(node)                                        ? "a list"
+                        : is_null(node)                                             ? "null"
+                        : number_is(yaml_text_of(node), -DBL_MAX, DBL_MAX, &number) ? "a number"
+                                                                                    : "a text";
+    YAML_REFUSE(y, node, "%.60s is %s, not a %s", what, found, wanted);
+}
+
+bool yaml_is(struct yaml *y, const yaml_node_t *node, yaml_node_type_t type, const char *what)
+{
+    if (node && node->type == type && (type != YAML_SCALAR_NODE || !is_null(node))) return true;
+    refuse_kind(y, node, what,
+                type == YAML_MAPPING_NODE    ? "mapping; indent its keys below it"
+                : type == YAML_SEQUENCE_NODE ? "list; put its items between [ and ]"
+                                             : "text; write one");
+    return false;
 }
 
 static yaml_node_t *value_of_type(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed,
-                                  yaml_node_type_t type, const char *reason)
+                                  yaml_node_type_t type)
 {
     yaml_node_t *value = yaml_value(y, map, key);
-    if (value && value->type == type) return value;
-    if (value)
-        YAML_REFUSE(y, value, "%s is not a %s", key, reason);
-    else if (is_needed)
-        refuse_missing(y, map, key);
-    return NULL;
+    if (!value && is_needed) refuse_missing(y, map, key);
+    return value && yaml_is(y, value, type, key) ? value : NULL;
 }
 
 yaml_node_t *yaml_map(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed)
 {
-    return value_of_type(y, map, key, is_needed, YAML_MAPPING_NODE, "mapping; indent its keys below it");
+    return value_of_type(y, map, key, is_needed, YAML_MAPPING_NODE);
 }
 
 yaml_node_t *yaml_list(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed)
 {
-    return value_of_type(y, map, key, is_needed, YAML_SEQUENCE_NODE, "list; put its items between [ and ]");
+    return value_of_type(y, map, key, is_needed, YAML_SEQUENCE_NODE);
 }
 
 bool yaml_number_of(struct yaml *y, const yaml_node_t *node, const char *what, double *value)
 {
     const char *text = yaml_text_of(node);
     if (number_is(text, -DBL_MAX, DBL_MAX, value)) return true;
-    YAML_REFUSE(y, node, "%s \"%.40s\" is not a number; write one, such as -6.5", what, text);
+    if (!*text)
+        refuse_kind(y, node, what, "number; write one, such as -6.5");
+    else
+        YAML_REFUSE(y, node, "%s \"%.40s\" is not a number; write one, such as -6.5", what, text);
     return false;
 }
 
@@ -182,10 +216,10 @@ int yaml_whole(struct yaml *y, const yaml_node_t *map, const char *key, int miss
 const char *yaml_text(struct yaml *y, const yaml_node_t *map, const char *key, const char *missing)
 {
     const yaml_node_t *node = yaml_value(y, map, key);
-    if (node && *yaml_text_of(node)) return yaml_text_of(node);
     if (!node && missing) return missing;
-    refuse_missing(y, map, key);
-    return "";
+    if (node && !yaml_is(y, node, YAML_SCALAR_NODE, key)) return "";
+    if (!*yaml_text_of(node)) refuse_missing(y, map, key);
+    return yaml_text_of(node);
 }
 
 bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool missing)
@@ -193,6 +227,7 @@ bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool mis
     const yaml_node_t *node = yaml_value(y, map, key);
     const char *text = yaml_text_of(node);
     if (!node) return missing;
+    if (!yaml_is(y, node, YAML_SCALAR_NODE, key)) return missing;
     bool is_true = strcmp(text, "true") == 0 || strcmp(text, "True") == 0 || strcmp(text, "TRUE") == 0;
     if (!is_true && strcmp(text, "false") != 0 && strcmp(text, "False") != 0 && strcmp(text, "FALSE") != 0)
         YAML_REFUSE(y, node, "%s is \"%.40s\"; write true or false", key, text);
@@ -209,7 +244,7 @@ static bool is_among(const char *known, const char *key)
 
 void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known)
 {
-    for (int i = 0; i < yaml_count(map); i++) {
+    for (int i = 0; i < yaml_pairs(map); i++) {
         const yaml_node_t *node = yaml_key(y, map, i);
         const char *key = yaml_text_of(node);
         if (known && !is_among(known, key)) {

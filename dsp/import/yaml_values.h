@@ -31,13 +31,18 @@ bool yaml_is_map(const yaml_node_t *node);
 /* Returns the text of a scalar; "" for another node. */
 const char *yaml_text_of(const yaml_node_t *node);
 
-/* Returns the number of nodes in a list or of pairs in a mapping; 0 for other nodes. */
-int yaml_count(const yaml_node_t *node);
+/* Return the number of nodes in a list, and that of pairs in a mapping; 0 for another node. */
+int yaml_count(const yaml_node_t *list);
+int yaml_pairs(const yaml_node_t *map);
+/* Return a node of a list, and a key of a mapping; i is below their number. */
 yaml_node_t *yaml_item(struct yaml *y, const yaml_node_t *list, int i);
 yaml_node_t *yaml_key(struct yaml *y, const yaml_node_t *map, int i);
 
 /* Returns the value of a key. NULL: the value is missing or null, or map is NULL or no mapping. */
 yaml_node_t *yaml_value(struct yaml *y, const yaml_node_t *map, const char *key);
+
+/* Is a node of this type? false: an error was reported. what: its key, or "an item of ..." */
+bool yaml_is(struct yaml *y, const yaml_node_t *node, yaml_node_type_t type, const char *what);
 
 /* Return a value that must be a mapping, or a list; else report an error. Without is_needed it may be missing. */
 yaml_node_t *yaml_map(struct yaml *y, const yaml_node_t *map, const char *key, bool is_needed);

@@ -81,9 +81,11 @@ bool nsm_load(struct nsm *nsm, struct session_state *state, char *why, size_t ca
         if (!json)
             return message_write(why, cap, "%s:%d: %s; repair the file, or remove it to start a new session", path,
                                  error.line, error.text);
-        session_state_read(json, state);
+        const char *wrong = session_state_read(json, state);
         if (!json_object_get(json, "mask")) *state->mask = 0;
         json_decref(json);
+        if (wrong)
+            return message_write(why, cap, "%s: %s; repair the file, or remove it to start a new session", path, wrong);
     }
     if (*state->mask) return true;
     memcpy(state->mask, through, strlen(through) + 1);

@@ -42,20 +42,23 @@ static json_t *write_path(const char *path)
     return json;
 }
 
-/* Reads a path. One that is absent or too long leaves `path` unchanged. */
-static void read_path(const json_t *json, char *path, size_t cap)
+/* Reads a path. One that is absent leaves `path` unchanged, and so does a wrong one. false: it is wrong. */
+static bool read_path(const json_t *json, char *path, size_t cap)
 {
     char bytes[4096];
     const char *text = json_is_array(json) ? bytes : json_string_value(json);
     size_t n = json_array_size(json);
-    if (n >= sizeof bytes) return;
+    if (!json || json_is_null(json)) return true;
+    if (n >= sizeof bytes) return false;
     for (size_t i = 0; i < n; i++) {
         json_int_t byte = json_integer_value(json_array_get(json, i));
-        if (byte < 1 || byte > 255) return;
+        if (byte < 1 || byte > 255) return false;
         bytes[i] = (char)byte;
     }
     bytes[n] = 0;
-    if (text && strlen(text) < cap) memcpy(path, text, strlen(text) + 1);
+    if (!text || strlen(text) >= cap) return false;
+    memcpy(path, text, strlen(text) + 1);
+    return true;
 }
 
 /* Writes a scene. A source is [azimuth, elevation, distance, gain, entry, muted]; gain in dB, or null. NULL: no
@@ -73,8 +76,8 @@ static json_t *write_scene(const struct live_scene_settings *scene)
             sources, json_pack("[f, f, f, o, i, b]", p->aed[0], p->aed[1], p->aed[2], gain, p->entry, p->is_muted));
     }
     return json_pack("{s:o, s:[f, f], s:[f, f, f], s:[f, f, f, f]}", "sources", sources, "distance_gain",
-                     scene->reference, scene->min_m, "listener", at[0], at[1], at[2], "front", front->w,
-                     front->x, front->y, front->z);
+                     scene->reference, scene->min_m, "listener", at[0], at[1], at[2], "front", front->w, front->x,
+                     front->y, front->z);
 }
 
 /* Reads n numbers from -max to max, as floats: nine digits in a file are enough for these. */
@@ -101,8 +104,8 @@ static bool read_position(const json_t *json, struct live_scene_position *p)
            json_integer_value(entry) < 1 << 30;
 }
 
-/* Reads all of a scene, or nothing. */
-static void read_scene(const json_t *json, struct live_scene_settings *scene)
+/* Reads all of a scene, or nothing. false: it is wrong. */
+static bool read_scene(const json_t *json, struct live_scene_settings *scene)
 {
     const json_t *sources = json_object_get(json, "sources");
     double front[4], gain[2], at[3];
@@ -114,7 +117,7 @@ static void read_scene(const json_t *json, struct live_scene_settings *scene)
                 read_numbers(json_object_get(json, "front"), 4, 1, front);
     struct live_scene_position p;
     for (size_t i = 0; i < n && good; i++) good = read_position(json_array_get(sources, i), &p);
-    if (!good) return;
+    if (!good) return !json || json_is_null(json);
     *scene = (struct live_scene_settings){
         .n_positions = (int)n, .reference = gain[0], .min_m = gain[1], .is_restored = true};
     for (int i = 0; i < (int)n; i++) {
@@ -123,6 +126,7 @@ static void read_scene(const json_t *json, struct live_scene_settings *scene)
     }
     memcpy(scene->listener_at, at, sizeof at);
     scene->front = (struct quaternion){front[0], front[1], front[2], front[3]};
+    return true;
 }
 
 json_t *session_state_json(const struct session_state *state)
@@ -132,20 +136,27 @@ json_t *session_state_json(const struct session_state *state)
                      write_scene(&state->scene));
 }
 
-static void read_gain(const json_t *json, const char *name, float *gain)
+static bool read_gain(const json_t *json, const char *name, float *gain)
 {
     const json_t *value = json_object_get(json, name);
     double number = json_number_value(value);
-    if (json_is_number(value) && number >= 0 && number <= 1e6) *gain = (float)number;
+    bool good = json_is_number(value) && number >= 0 && number <= 1e6;
+    if (good) *gain = (float)number;
+    return good || !value;
 }
 
-void session_state_read(const json_t *json, struct session_state *state)
+const char *session_state_read(const json_t *json, struct session_state *state)
 {
     const json_t *bypass = json_object_get(json, "bypass");
-    read_path(json_object_get(json, "mask"), state->mask, sizeof state->mask);
-    read_gain(json, "wet", &state->wet);
-    read_gain(json, "dry", &state->dry);
-    read_gain(json, "gain", &state->gain);
+    const char *wrong = json_is_object(json) ? NULL : "is not an object of JSON";
+    if (!read_path(json_object_get(json, "mask"), state->mask, sizeof state->mask))
+        wrong = "mask is not a path, or a list of its bytes";
+    if (!read_gain(json, "wet", &state->wet)) wrong = "wet is not a number from 0 to 1000000";
+    if (!read_gain(json, "dry", &state->dry)) wrong = "dry is not a number from 0 to 1000000";
+    if (!read_gain(json, "gain", &state->gain)) wrong = "gain is not a number from 0 to 1000000";
+    if (bypass && !json_is_boolean(bypass)) wrong = "bypass is not true or false";
     if (json_is_boolean(bypass)) state->bypass = json_is_true(bypass);
-    read_scene(json_object_get(json, "scene"), &state->scene);
+    if (!read_scene(json_object_get(json, "scene"), &state->scene))
+        wrong = "scene is not one that haloconv has written";
+    return wrong;
 }

@@ -26,7 +26,8 @@ bool session_state_same(const struct session_state *a, const struct session_stat
 /* Returns the state as JSON; NULL: no memory. */
 json_t *session_state_json(const struct session_state *state);
 
-/* Reads from JSON. A field that is missing, has another type or is too long leaves *state as it is. */
-void session_state_read(const json_t *json, struct session_state *state);
+/* Reads from JSON. A field that is missing, has another type or is too long leaves *state as it is. Returns what is wrong,
+ * as "gain is not a number ..."; NULL: nothing. */
+const char *session_state_read(const json_t *json, struct session_state *state);
 
 #endif

@@ -19,9 +19,9 @@ static void open_or_skip(int code, const char *why)
 static void both_readers_agree(const char *backend)
 {
     static const char *const texts[] = {"Conventions", "SOFAConventions", "DataType", "Title", "none"};
-    static const char *const variables[] = {"Data.IR",        "Data.Delay",       "Data.SamplingRate",
-                                            "SourcePosition", "ListenerPosition", "ListenerView",
-                                            "ListenerUp",     "EmitterPosition",  "none"};
+    static const char *const variables[] = {"Data.IR",          "Data.Delay",   "Data.SamplingRate", "SourcePosition",
+                                            "ListenerPosition", "ListenerView", "ListenerUp",        "EmitterPosition",
+                                            "ReceiverPosition", "none"};
     struct sofa_reader mysofa, hdf5;
     char why[500] = "";
     if (access(kemar, R_OK) != 0) check_skip("no file of libmysofa");

@@ -1,18 +1,21 @@
 """Banks in files: SOFA, lists and folders of sound files, as hc_bank_load reads them (tests/banks/bank_dump.c)."""
 
+import ctypes
+import ctypes.util
 import json
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import zlib
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import soundfile
-from conftest import BUILD, SAN, generator, good, measured, noise, refused, write
+from conftest import BUILD, ROOT, SAN, convolve, generator, good, measured, noise, read, refused, write
 from scipy import signal
 
 h5py = pytest.importorskip("h5py", reason="no h5py; make setup-test installs it")
@@ -563,6 +566,173 @@ def test_one_sound_file_is_one_entry(folder):
     bank = Bank("a.wav")
     assert (bank.entries, bank.positions) == (1, None)
     np.testing.assert_array_equal(bank.samples[0], noise(50, 3).T)
+
+
+# ---- receivers -------------------------------------------------------------------------------------------------------
+EARS = [[0.0, 0.09, 0.01], [0.0, -0.09, 0.01]]  # left, right
+
+
+def ears(of, form):
+    """ReceiverPosition, its type and its units in a form."""
+    of = np.asarray(of)
+    flat = np.hypot(of[..., 0], of[..., 1])
+    angles = [np.arctan2(of[..., 1], of[..., 0]), np.arctan2(of[..., 2], flat)]
+    if form == "millimetre":
+        return 1000 * of, "cartesian", form
+    if form == "metre":
+        return of, "cartesian", form
+    turned = np.degrees(angles) if form == "degree" else angles
+    return np.stack([*turned, np.hypot(flat, of[..., 2])], -1), "spherical", f"{form}, {form}, metre"
+
+
+def two_files(positions, form, kind="FIR", order=(0, 1), each=False, **more):
+    """The banks of two files: receivers in the order of positions, and in another order."""
+    m, n = 3, 40
+    r = len(positions)
+    shape = (m, r, 2, n) if kind == "FIRE" else (m, r, n, 2) if kind == "FIR-E" else (m, r, n)
+    ir, delay = responses(*shape), np.arange(3.0 * r).reshape(m, r)
+    banks = []
+    for taken in (range(r), order):
+        values, coordinates, units = ears(np.asarray(positions)[list(taken)], form)
+        values = np.repeat(values[:, :, None], m if each else 1, axis=2)
+        if kind != "FIR":
+            more["EmitterPosition"] = np.array([[2.0, 0, 0], [0, 2, 0]])[:, :, None]
+        banks += [Bank(sofa("a.sofa", ir[:, list(taken)], directions(m), kind=kind, ReceiverPosition=values,
+                            types={"SourcePosition": "spherical", "ReceiverPosition": coordinates},
+                            units={"ReceiverPosition": units}, Data_Delay=delay[:, list(taken)], **more))]
+    return banks
+
+
+def same(a, b):
+    return np.array_equal(a.samples, b.samples) and np.array_equal(a.positions, b.positions)
+
+
+@needs_hdf5
+@pytest.mark.parametrize("each", [False, True], ids=["R,C,I", "R,C,M"])
+@pytest.mark.parametrize("form", ["metre", "millimetre", "degree", "radian"])
+@pytest.mark.parametrize("kind", ["FIR", "FIRE", "FIR-E"])
+def test_the_left_ear_is_output_0_whichever_ear_is_stored_first(folder, kind, form, each):
+    """Delays and samples, bit for bit; `info` says it in a line."""
+    left_first, right_first = two_files(EARS, form, kind, (1, 0), each)
+    assert same(left_first, right_first)
+    told = [[line for line in bank.notes if "left" in line] for bank in (left_first, right_first)]
+    assert told == [[], ["the right receiver is stored first: the outputs are left, right"]]
+
+
+@needs_hdf5
+def test_pairs_of_receivers_are_ordered_and_the_microphones_of_an_array_are_not(folder):
+    """Two pairs of a hearing aid; a tetrahedron and a row of microphones, whose neighbours do not mirror each other."""
+    pairs = [*EARS, [0.02, 0.08, 0.03], [0.02, -0.08, 0.03]]
+    for form, order in (("metre", (1, 0, 3, 2)), ("degree", (0, 1, 3, 2))):
+        assert same(*two_files(pairs, form, order=order))
+    tetrahedron = np.array([[1.0, -1, -1], [1, 1, 1], [-1, 1, -1], [-1, -1, 1]]) / 50
+    row = [[0, y, 0] for y in (-0.03, 0.01, 0.02, 0.03)]
+    for array in (tetrahedron, row, row[:3]):
+        values, ir = np.asarray(array, float)[:, :, None], responses(3, len(array), 40)
+        bank = Bank(sofa("a.sofa", ir, directions(3), ReceiverPosition=values))
+        np.testing.assert_array_equal(bank.samples, ir.astype("f4"))
+        assert len(bank.notes) == 1, bank.notes
+
+
+@needs_hdf5
+def test_ears_that_change_sides_are_ordered_in_each_measurement(folder):
+    ir = responses(3, 2, 40)
+    at = np.array([[[0.0, 0, 0], [-0.09, 0.09, -0.09], [0, 0, 0]], [[0.0, 0, 0], [0.09, -0.09, 0.09], [0, 0, 0]]])
+    bank = Bank(sofa("a.sofa", ir, directions(3), ReceiverPosition=at))
+    np.testing.assert_array_equal(bank.samples, np.stack([ir[0, ::-1], ir[1], ir[2, ::-1]]).astype("f4"))
+
+
+@needs_hdf5
+@pytest.mark.parametrize("version", ["0.4.0", "1.0.0", "1.1.0", "1.1.1", "2.0.0"])
+def test_names_of_ears_by_old_versions_of_the_api_for_matlab_are_not_believed(folder, version):
+    """Their files are left, right, whatever ReceiverPosition says: libmysofa plays them so, too."""
+    ir, right_first = responses(3, 2, 40), np.array(EARS)[::-1, :, None]
+    bank = Bank(sofa("a.sofa", ir, directions(3), ReceiverPosition=right_first, attributes={
+        "APIName": "ARI SOFA API for Matlab/Octave", "APIVersion": version}))
+    is_old = version <= "1.1.0"
+    np.testing.assert_array_equal(bank.samples, (ir if is_old else ir[:, ::-1]).astype("f4"))
+    assert any(("ARI API" if is_old else "stored first") in line for line in bank.notes), bank.notes
+
+
+@needs_hdf5
+@pytest.mark.parametrize("at,says", [(None, "has no ReceiverPosition"), ([[0, 0, 0], [0, 0, 0]], "does not tell"),
+                                     ([[0, -0.2, 0], [0, -0.05, 0]], "does not tell"),
+                                     ([[0.1, 0, 0], [-0.1, 0, 0]], "does not tell")])
+def test_ears_that_positions_do_not_tell_apart_are_in_the_order_of_the_file(folder, at, says):
+    ir = responses(3, 2, 40)
+    more = {} if at is None else {"ReceiverPosition": np.array(at, float)[:, :, None]}
+    bank = Bank(sofa("a.sofa", ir, directions(3), **more))
+    np.testing.assert_array_equal(bank.samples, ir.astype("f4"))
+    assert [says in line for line in bank.notes].count(True) == 1, bank.notes
+    assert says in good("info", "a.sofa").stdout
+
+
+@needs_hdf5
+@pytest.mark.parametrize("at,says", [([[0, np.nan, 0], [0, -0.1, 0]], "ReceiverPosition is NaN"),
+                                     ([[0, 0.1, 0]], "3 values, but needs 6 or 18")])
+def test_positions_of_receivers_that_are_damaged_are_refused(folder, at, says):
+    path = sofa("a.sofa", responses(3, 2, 40), directions(3), ReceiverPosition=np.array(at)[:, :, None])
+    refused("info", path, says=says)
+    for units, kind in (("furlong", "cartesian"), ("degree, degree, metre", "cartesian")):
+        path = sofa("a.sofa", responses(3, 2, 40), directions(3), types={"ReceiverPosition": kind},
+                    ReceiverPosition=np.array(EARS)[:, :, None], units={"ReceiverPosition": units})
+        refused("info", path, says="ReceiverPosition")
+
+
+@needs_hdf5
+@pytest.mark.skipif(not KEMAR.exists() or "MYSOFA" not in BUILT, reason="no file of libmysofa, or no libmysofa")
+def test_libmysofa_and_hdf5_order_receivers_alike(folder):
+    """A copy of libmysofa's file, which libmysofa reads, with the ears changed round."""
+    shutil.copy(KEMAR, "a.sofa")
+    with h5py.File("a.sofa", "r+") as f:
+        for name in ("Data.IR", "ReceiverPosition"):
+            f[name][...] = f[name][()][:, ::-1] if name == "Data.IR" else f[name][()][::-1]
+    library, code = ctypes.CDLL(ctypes.util.find_library("mysofa")), ctypes.c_int()
+    library.mysofa_load.restype = ctypes.c_void_p
+    assert library.mysofa_load(b"a.sofa", ctypes.byref(code)), code
+    assert same(Bank(KEMAR), Bank("a.sofa"))
+    assert any("stored first" in line for line in Bank("a.sofa").notes)
+
+
+@needs_hdf5
+def test_convolve_pipewire_and_python_play_the_ears_of_a_file_that_has_the_right_one_first(folder):
+    """The same samples as from the file with the left ear first."""
+    ir, source = responses(8, 2, 64) / 8, [[45.0 * i, 0, 1.5] for i in range(8)]
+    write("x.wav", noise(500, 1), 48000)
+    played = []
+    for name, way in (("left", 1), ("right", -1)):
+        path = sofa(f"{name}.sofa", ir[:, ::way], source, ReceiverPosition=np.array(EARS)[::way, :, None])
+        pathlib.Path("path.csv").write_text("time,source,azimuth,elevation\n0,1,50,0\n")
+        convolve("x.wav", path, "a.wav", "--path", "path.csv")
+        pathlib.Path("a.conf").write_text(
+            "context.modules = [ { name = libpipewire-module-filter-chain args = { filter.graph = { nodes = [ { "
+            f"type = sofa label = spatializer name = s config = {{ filename = {path} }} "
+            "control = { Azimuth = 50 } } ] } } } ]")
+        convolve("x.wav", "a.conf", "b.wav")
+        code = f"import haloconv; haloconv.Bank('{path}').responses.astype('<f4').tofile('c.f4')"
+        played += [[read("a.wav"), read("b.wav")]]
+        if not SAN:  # a Python without sanitizers cannot load the library
+            ours = {"PYTHONPATH": str(ROOT / "plugins/python"), "HALOCONV_LIBRARY": str(BUILD / "libhaloconv.so")}
+            subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **ours})
+            played[-1] += [np.fromfile("c.f4", "<f4")]
+    for one, other in zip(*played):
+        np.testing.assert_array_equal(one, other)
+    assert np.abs(played[0][0][:, 0] - played[0][0][:, 1]).max() > 0.01  # the ears differ
+
+
+@needs_hdf5
+def test_the_emitter_of_a_fir_may_be_beside_its_source(folder):
+    """In the axes of the source, at each measurement; the emitters of headphones have no places of their own."""
+    ir, at = responses(3, 2, 20), generator(3).uniform(-1, 1, (1, 3, 3))
+    turned = {"SourceView": [[0.0, 1, 0]], "SourceUp": [[0.0, 0, 1]], "types": {"SourcePosition": "cartesian"}}
+    bank = Bank(sofa("a.sofa", ir, [[0.0, 0, 0]], EmitterPosition=at, **turned))
+    np.testing.assert_allclose(bank.positions, np.stack([-at[0, 1], at[0, 0], at[0, 2]], -1), atol=1e-6)
+    bank = Bank(sofa("a.sofa", ir, [[1.0, 2, 3]], EmitterPosition=np.full((1, 3, 1), 0.5), **turned))
+    np.testing.assert_allclose(bank.positions, 3 * [[0.5, 2.5, 3.5]], atol=1e-6)
+    for several in (np.ones((2, 3, 1)), np.ones((3, 3, 1)), np.zeros((1, 3, 1))):
+        bank = Bank(sofa("a.sofa", ir, [[1.0, 2, 3]], EmitterPosition=several,
+                         **{**turned, "SourceView": [[0.0, 0, 0]]}))
+        np.testing.assert_allclose(bank.positions, 3 * [[1, 2, 3]], atol=1e-6)
 
 
 # ---- info ------------------------------------------------------------------------------------------------------------

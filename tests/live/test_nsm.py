@@ -127,7 +127,10 @@ def test_a_copied_session_has_its_own_through_mask(run, manager):
 def test_a_session_that_cannot_be_opened_is_told(run, manager):
     folder = pathlib.Path("broken").resolve()
     folder.mkdir()
-    for state, says in [('{"mask": "/nonexistent/hall.wav"}', "/nonexistent/hall.wav"), ("{no", r"session\.json:1: ")]:
+    for state, says in [('{"mask": "/nonexistent/hall.wav"}', "/nonexistent/hall.wav"), ("{no", r"session\.json:1: "),
+                        ("[]", r"session\.json: is not an object"), ('{"mask": 5}', r"session\.json: mask is not"),
+                        ('{"gain": [1]}', r"session\.json: gain is not a number"), ('{"wet": "1"}', "wet is not a number"),
+                        ('{"bypass": 1}', "bypass is not true"), ('{"scene": {"sources": 1}}', "scene is not one")]:
         (folder / "session.json").write_text(state)
         client = run.client("jack", env=manager.env, ready=None)
         manager.welcome()

@@ -1,6 +1,7 @@
 /* tail_pool - the scheduler with a real-time pool: its threads do whole jobs as soon as a block is complete. When the
  * output is due, the engine thread does the jobs that no thread has begun. */
 #include "dsp/base/memory.h"
+#include "dsp/base/priority.h"
 #include "dsp/base/realtime_pool.h"
 #include "tail_state.h"
 
@@ -85,11 +86,13 @@ static void job_out(const struct tail *tail, int level, const struct tail_mask *
     const struct tail_level *l = &tail->levels[level];
     const struct tail_mask_level *ml = &mask->levels[level];
     int end = first + n < tail->n_out ? first + n : tail->n_out;
-    for (int chunk = 0; chunk < l->fft->n_chunks; chunk++)
+    for (int chunk = 0; chunk < l->fft->n_chunks; chunk++) {
+        priority_rest(); /* with long responses a job takes longer than the system permits */
         for (int out = first; out < end; out++)
             if (ml->out[out])
                 tail_sum_chunk(tail, level, block, oldest, mask, out, chunk,
                                scratch + (size_t)(out - first) * 2 * (size_t)l->size + (size_t)chunk * FFT_CHUNK);
+    }
     for (int out = first; out < end; out++) {
         float *work = scratch + (size_t)(out - first) * 2 * (size_t)l->size;
         if (!ml->out[out]) continue;
@@ -262,8 +265,12 @@ static void pool_settle(struct tail *tail)
     struct pool_schedule *pool = tail->schedule;
     if (!atomic_load_explicit(&tail->waits, memory_order_relaxed)) return;
     for (int i = 0; i < tail->n_levels; i++) {
-        while (!catch_up_is_over(&pool->levels[i].catch_up))
-            if (!job_of_catch_up(pool, i, pool->scratch)) sched_yield();
+        int64_t since_ns = 0;
+        while (!catch_up_is_over(&pool->levels[i].catch_up)) {
+            if (job_of_catch_up(pool, i, pool->scratch)) continue;
+            sched_yield();
+            realtime_pool_await(&since_ns);
+        }
         pool_finish(tail, i);
     }
 }

@@ -107,3 +107,12 @@ void realtime_pool_await(int64_t *since_ns)
     else
         nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }
+
+void realtime_pool_worked(int64_t *since_ns)
+{
+    int64_t now = now_ns();
+    if (*since_ns == 0) *since_ns = now;
+    if (now - *since_ns < MAX_SPIN_NS) return;
+    if (priority_limit_us() != INT64_MAX) nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+    *since_ns = 0;
+}

@@ -23,4 +23,9 @@ void realtime_pool_wake(struct realtime_pool *pool);
  * call spins for 50 ms, then sleeps: the pool thread has a lower priority and may need this processor. [rt] */
 void realtime_pool_await(int64_t *since_ns);
 
+/* Call it instead after a job that the waiting thread did itself. Under RLIMIT_RTTIME (priority.h) it sleeps for a
+ * moment once the call has worked for 50 ms: the call has missed its deadline, and the system would end the process.
+ * [rt] */
+void realtime_pool_worked(int64_t *since_ns);
+
 #endif

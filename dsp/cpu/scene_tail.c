@@ -311,7 +311,10 @@ static void hop_finish(struct scene_tail *tail, struct moving_level *t)
     int64_t due = t->edge + t->level->plan->delay, since_ns = 0;
     measure_others(t, due);
     while (!hop_is_complete(t))
-        if (!own_job(tail, t)) realtime_pool_await(&since_ns);
+        if (own_job(tail, t))
+            realtime_pool_worked(&since_ns);
+        else
+            realtime_pool_await(&since_ns);
     for (int out = 0; out < t->n_active; out++) {
         const float *y = t->results + (size_t)out * (size_t)cut->window;
         float *ring = s->due + (size_t)out * (size_t)s->due_length;

@@ -41,6 +41,7 @@ struct pool_schedule {
     struct realtime_pool *pool;
     float *scratch; /* [1 + threads][n_scratch]: the engine thread's, then the pool's */
     size_t n_scratch;
+    int64_t since_ns; /* when the engine thread's call began to wait or to do jobs; 0: it has not yet; engine thread only */
     struct pool_level {
         struct block_jobs block;
         struct catch_up_jobs catch_up;
@@ -199,10 +200,12 @@ static bool pool_block_publish(struct pool_schedule *pool, int level)
 static void pool_finish(struct tail *tail, int level)
 {
     struct pool_schedule *pool = tail->schedule;
-    int64_t since_ns = 0;
     while (!is_complete(&pool->levels[level].block)) {
         pool_block_publish(pool, level);
-        if (!job_of_block(pool, level, pool->scratch)) realtime_pool_await(&since_ns);
+        if (job_of_block(pool, level, pool->scratch))
+            realtime_pool_worked(&pool->since_ns);
+        else
+            realtime_pool_await(&pool->since_ns);
     }
 }
 
@@ -265,11 +268,13 @@ static void pool_settle(struct tail *tail)
     struct pool_schedule *pool = tail->schedule;
     if (!atomic_load_explicit(&tail->waits, memory_order_relaxed)) return;
     for (int i = 0; i < tail->n_levels; i++) {
-        int64_t since_ns = 0;
         while (!catch_up_is_over(&pool->levels[i].catch_up)) {
-            if (job_of_catch_up(pool, i, pool->scratch)) continue;
-            sched_yield();
-            realtime_pool_await(&since_ns);
+            if (job_of_catch_up(pool, i, pool->scratch)) {
+                realtime_pool_worked(&pool->since_ns);
+            } else {
+                sched_yield();
+                realtime_pool_await(&pool->since_ns);
+            }
         }
         pool_finish(tail, i);
     }
@@ -347,6 +352,7 @@ static void pool_advance(struct tail *tail)
 {
     struct pool_schedule *pool = tail->schedule;
     if (tail_is_preparing(tail)) pool_settle(tail);
+    pool->since_ns = 0;
     bool is_new = catch_up(pool);
     for (int i = 0; i < tail->n_levels; i++) {
         int size = tail->levels[i].size;

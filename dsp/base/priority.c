@@ -81,6 +81,12 @@ static void look(struct follower *f, int64_t now)
     f->limit_us = limit_us;
 }
 
+void priority_sleep(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+    atomic_fetch_add_explicit(&n_rests, 1, memory_order_relaxed);
+}
+
 void priority_rest(void)
 {
     struct follower *f = own;
@@ -90,8 +96,7 @@ void priority_rest(void)
     look(f, now);
     int64_t max_ns = f->limit_us < MAX_WORK_NS / 250 ? f->limit_us * 250 : MAX_WORK_NS;
     if (f->limit_us == INT64_MAX || now - f->blocked_ns < max_ns || !is_realtime(sched_getscheduler(0))) return;
-    nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL); /* the next look sees that it blocked */
-    atomic_fetch_add_explicit(&n_rests, 1, memory_order_relaxed);
+    priority_sleep(); /* the next look sees that it blocked */
 }
 
 unsigned priority_rests(void)

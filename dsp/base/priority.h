@@ -36,11 +36,15 @@ void priority_follow(const struct priority *priority, struct follower *follower)
  * audio thread, returns at once. [rt] */
 void priority_rest(void);
 
+/* Sleeps for 0.1 ms, for a call that has missed its deadline anyway. */
+void priority_sleep(void);
+
 /* Returns the limit on a real-time thread's processor time without a call that blocks; INT64_MAX: there is none. */
 #define PRIORITY_MIN_LIMIT_US 100000
 int64_t priority_limit_us(void);
 
-/* Returns how often threads of this process have slept in priority_rest. */
+/* Returns how often threads of this process have slept because of the limit, as far as they use this copy of the code:
+ * the library, the GPU module and the program have one each. */
 unsigned priority_rests(void);
 
 #ifdef __cplusplus

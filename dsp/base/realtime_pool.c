@@ -113,6 +113,6 @@ void realtime_pool_worked(int64_t *since_ns)
     int64_t now = now_ns();
     if (*since_ns == 0) *since_ns = now;
     if (now - *since_ns < MAX_SPIN_NS) return;
-    if (priority_limit_us() != INT64_MAX) nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+    if (priority_limit_us() != INT64_MAX) priority_sleep();
     *since_ns = 0;
 }

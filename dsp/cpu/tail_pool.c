@@ -41,7 +41,8 @@ struct pool_schedule {
     struct realtime_pool *pool;
     float *scratch; /* [1 + threads][n_scratch]: the engine thread's, then the pool's */
     size_t n_scratch;
-    int64_t since_ns; /* when the engine thread's call began to wait or to do jobs; 0: it has not yet; engine thread only */
+    int64_t
+        since_ns; /* when the engine thread's call began to wait or to do jobs; 0: it has not yet; engine thread only */
     struct pool_level {
         struct block_jobs block;
         struct catch_up_jobs catch_up;

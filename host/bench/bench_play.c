@@ -1,5 +1,6 @@
 #include "bench_play.h"
 
+#include "dsp/base/priority.h"
 #include "dsp/bench.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
@@ -206,10 +207,14 @@ static void sum_up(struct player *p, int64_t n, struct bench_result *r)
     r->jitter_us = quantile_us(p->woke, n, 0.999);
 }
 
+static struct follower self; /* the bench plays in one thread, which rests under RLIMIT_RTTIME as a helper does */
+
 /* The priority of a sound card's callback, if the system grants it. */
 static bool priority_raise(void)
 {
-    return sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = PRIORITY}) == 0;
+    priority_follow(&(struct priority){0}, &self);
+    return priority_limit_us() >= PRIORITY_MIN_LIMIT_US &&
+           sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = PRIORITY}) == 0;
 }
 static void priority_restore(void)
 {
@@ -306,6 +311,7 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
         for (int k = 0; k < shape->n_engines && code >= HC_OK; k++)
             code = hc_process(engines[k], p.in, p.out, shape->block);
         double end = stopwatch_now();
+        priority_rest();
         bool missed = paced && end > due + period;
         if (i >= 0) {
             p.durations[i] = end - start;

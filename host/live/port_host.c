@@ -11,10 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-void port_host_begin_thread(struct port_host *h)
+void port_host_begin_block(struct port_host *h)
 {
-    atomic_store(&h->audio_thread, gettid());
-    realtime_touch_stack();
+    priority_lead(&h->audio_thread);
 }
 
 bool port_host_reaches(const struct port_host *h, const unsigned char *reaches, const struct port_side *side, int i,
@@ -120,7 +119,7 @@ static bool asks_for_realtime(const struct port_host *h)
  * refusal. */
 static void check_priority(struct port_host *h)
 {
-    int thread = atomic_load(&h->audio_thread);
+    int thread = __atomic_load_n(&h->audio_thread.tid, __ATOMIC_RELAXED);
     if (thread == 0 || h->has_checked_priority) return;
     h->has_checked_priority = true;
     if (asks_for_realtime(h) && realtime_is_refused(thread))
@@ -307,6 +306,7 @@ int port_host_command(const struct port_server *server, int argc, char **argv)
                                 .stats.fd = -1};
     h.connections.server.data = &h;
     control_hold_signals();
+    realtime_note_limit(0, false);
     if (join_manager(&h, &settings, &host, why, sizeof why) && open_midi(&h, &host, why, sizeof why) &&
         control_open(&settings, &host, why, sizeof why) && begin(&h, why, sizeof why)) {
         if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);

@@ -1,5 +1,6 @@
 #include "realtime.h"
 
+#include "dsp/base/priority.h"
 #include "host/message.h"
 
 #include <errno.h>
@@ -46,4 +47,27 @@ bool realtime_is_refused(pid_t thread)
 {
     int policy = sched_getscheduler(thread);
     return policy >= 0 && (policy & ~SCHED_RESET_ON_FORK) != SCHED_FIFO && (policy & ~SCHED_RESET_ON_FORK) != SCHED_RR;
+}
+
+void realtime_note_limit(uint64_t rests, bool is_signalled)
+{
+    static const char subject[] = "limit on real-time processor time (RLIMIT_RTTIME)";
+    static const char remedy[] = "raise it with ulimit -R, or rt.time.soft and rt.time.hard of PipeWire's module-rt";
+    static int64_t noted_us = INT64_MAX; /* the last limit in a line about small ones */
+    static bool has_noted_load;
+    int64_t limit_us = priority_limit_us();
+    bool is_small = limit_us < PRIORITY_MIN_LIMIT_US;
+    if (is_small && limit_us != noted_us)
+        message_note("%s: %g ms, and helper threads need %d ms; they run without real-time priority; %s", subject,
+                     1e-3 * (double)limit_us, PRIORITY_MIN_LIMIT_US / 1000, remedy);
+    noted_us = is_small ? limit_us : INT64_MAX;
+    if (has_noted_load || is_small || !(is_signalled || rests > 0)) return;
+    has_noted_load = true;
+    if (limit_us == INT64_MAX)
+        message_note("limit on processor time (RLIMIT_CPU): it is reached, and the session goes on; raise it with "
+                     "ulimit -t");
+    else
+        message_note("%s: the load is too high for %g ms, so that threads pause; use a longer block or shorter "
+                     "responses, or %s",
+                     subject, 1e-3 * (double)limit_us, remedy);
 }

@@ -108,9 +108,13 @@ void realtime_pool_await(int64_t *since_ns)
         nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }
 
-void realtime_pool_worked(int64_t *since_ns)
+void realtime_pool_step(int64_t *since_ns, bool has_worked)
 {
     int64_t now = now_ns();
+    if (!has_worked) {
+        realtime_pool_await(since_ns);
+        return;
+    }
     if (*since_ns == 0) *since_ns = now;
     if (now - *since_ns < MAX_SPIN_NS) return;
     if (priority_limit_us() != INT64_MAX) priority_sleep();

@@ -203,10 +203,7 @@ static void pool_finish(struct tail *tail, int level)
     struct pool_schedule *pool = tail->schedule;
     while (!is_complete(&pool->levels[level].block)) {
         pool_block_publish(pool, level);
-        if (job_of_block(pool, level, pool->scratch))
-            realtime_pool_worked(&pool->since_ns);
-        else
-            realtime_pool_await(&pool->since_ns);
+        realtime_pool_step(&pool->since_ns, job_of_block(pool, level, pool->scratch));
     }
 }
 
@@ -270,12 +267,9 @@ static void pool_settle(struct tail *tail)
     if (!atomic_load_explicit(&tail->waits, memory_order_relaxed)) return;
     for (int i = 0; i < tail->n_levels; i++) {
         while (!catch_up_is_over(&pool->levels[i].catch_up)) {
-            if (job_of_catch_up(pool, i, pool->scratch)) {
-                realtime_pool_worked(&pool->since_ns);
-            } else {
-                sched_yield();
-                realtime_pool_await(&pool->since_ns);
-            }
+            bool has_worked = job_of_catch_up(pool, i, pool->scratch);
+            if (!has_worked) sched_yield();
+            realtime_pool_step(&pool->since_ns, has_worked);
         }
         pool_finish(tail, i);
     }

@@ -19,7 +19,7 @@ enum {
 static _Thread_local struct follower *own __attribute__((tls_model("initial-exec")));
 static atomic_uint n_rests;
 
-int64_t priority_limit_us(void)
+static int64_t read_limit_us(void)
 {
     struct rlimit limit;
     if (getrlimit(RLIMIT_RTTIME, &limit) != 0 || limit.rlim_cur >= INT64_MAX) return INT64_MAX;
@@ -37,9 +37,8 @@ static bool is_realtime(int policy)
 static void set_priority_below(int tid, int64_t limit_us)
 {
     struct sched_param param = {0};
-    int min = sched_get_priority_min(SCHED_FIFO);
     bool real_time = is_realtime(sched_getscheduler(tid)) && sched_getparam(tid, &param) == 0;
-    bool has_below = real_time && param.sched_priority > min && limit_us >= PRIORITY_MIN_LIMIT_US;
+    bool has_below = real_time && limit_us >= PRIORITY_MIN_LIMIT_US && param.sched_priority > 1; /* FIFO's lowest */
     param.sched_priority = has_below ? param.sched_priority - 1 : 0;
     pthread_setschedparam(pthread_self(), has_below ? SCHED_FIFO : SCHED_OTHER, &param);
 }
@@ -64,7 +63,7 @@ void priority_follow(const struct priority *priority, struct follower *follower)
     const int tid = __atomic_load_n(&priority->tid, __ATOMIC_RELAXED);
     own = follower;
     if (tid == follower->tid) return;
-    follower->limit_us = priority_limit_us();
+    follower->limit_us = read_limit_us();
     set_priority_below(follower->tid = tid, follower->limit_us);
 }
 
@@ -76,13 +75,14 @@ static void look(struct follower *f, int64_t now)
     if (usage.ru_nvcsw != f->n_blocked || f->looked_ns == 0) f->blocked_ns = now;
     f->n_blocked = usage.ru_nvcsw;
     f->looked_ns = now;
-    int64_t limit_us = priority_limit_us();
+    int64_t limit_us = read_limit_us();
     if (limit_us != f->limit_us && f->tid) set_priority_below(f->tid, limit_us);
     f->limit_us = limit_us;
 }
 
 void priority_sleep(void)
 {
+    if (read_limit_us() == INT64_MAX) return;
     nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
     atomic_fetch_add_explicit(&n_rests, 1, memory_order_relaxed);
 }

@@ -1,8 +1,6 @@
 /* priority - gives helper threads the real-time priority right below that of the thread that they work for, and keeps
- * them inside RLIMIT_RTTIME. Once a real-time thread has used that much processor time without a call that blocks, the
- * system sends SIGXCPU (soft limit) or SIGKILL (hard limit) to the process, which may be the user's DAW. RTKit and
- * PipeWire's module-rt set 200 ms, at times after a helper has begun. A helper with too much work never waits for more,
- * so it sleeps for a moment when a quarter of the limit has passed. */
+ * them inside RLIMIT_RTTIME: once a real-time thread has used that much processor time without a call that blocks, the
+ * system ends the process, which may be the user's DAW. RTKit and PipeWire's module-rt set 200 ms, at times late. */
 #ifndef HALOCONV_PRIORITY_H
 #define HALOCONV_PRIORITY_H
 
@@ -18,7 +16,7 @@ struct priority { /* initially all 0 */
 
 struct follower {        /* a helper's record, which lives as long as its thread; initially all 0 */
     int tid;             /* of the thread that it follows */
-    int64_t limit_us;    /* priority_limit_us at the last look; 0: never read */
+    int64_t limit_us;    /* at the last look; INT64_MAX: there is none; 0: never read */
     int64_t looked_ns;   /* time of the last look */
     int64_t blocked_ns;  /* time of the first look after the last call that blocked */
     long n_blocked;      /* calls that blocked, at the last look */
@@ -28,7 +26,8 @@ struct follower {        /* a helper's record, which lives as long as its thread
 void priority_lead(struct priority *priority);
 
 /* Sets the priority of the calling helper thread; call it before each job. If the system refuses, the helper keeps its
- * priority. Below PRIORITY_MIN_LIMIT_US the helper stays without real-time priority. */
+ * priority. Below a limit of PRIORITY_MIN_LIMIT_US the helper stays without real-time priority. */
+#define PRIORITY_MIN_LIMIT_US 100000
 void priority_follow(const struct priority *priority, struct follower *follower);
 
 /* Call it where a helper may have worked for a while and no other thread waits for a lock of it: it sleeps for 0.1 ms
@@ -36,15 +35,10 @@ void priority_follow(const struct priority *priority, struct follower *follower)
  * audio thread, returns at once. [rt] */
 void priority_rest(void);
 
-/* Sleeps for 0.1 ms, for a call that has missed its deadline anyway. */
+/* Sleeps for 0.1 ms if there is a limit, for a call that has missed its deadline anyway. */
 void priority_sleep(void);
 
-/* Returns the limit on a real-time thread's processor time without a call that blocks; INT64_MAX: there is none. */
-#define PRIORITY_MIN_LIMIT_US 100000
-int64_t priority_limit_us(void);
-
-/* Returns how often threads of this process have slept because of the limit, as far as they use this copy of the code:
- * the library, the GPU module and the program have one each. */
+/* Returns how often threads have slept because of the limit. The library and the GPU module count apart. */
 unsigned priority_rests(void);
 
 #ifdef __cplusplus

@@ -110,13 +110,10 @@ void realtime_pool_await(int64_t *since_ns)
 
 void realtime_pool_step(int64_t *since_ns, bool has_worked)
 {
-    int64_t now = now_ns();
-    if (!has_worked) {
+    if (!has_worked)
         realtime_pool_await(since_ns);
-        return;
-    }
-    if (*since_ns == 0) *since_ns = now;
-    if (now - *since_ns < MAX_SPIN_NS) return;
-    if (priority_limit_us() != INT64_MAX) priority_sleep();
-    *since_ns = 0;
+    else if (*since_ns == 0)
+        *since_ns = now_ns();
+    else if (now_ns() - *since_ns >= MAX_SPIN_NS)
+        *since_ns = 0, priority_sleep();
 }

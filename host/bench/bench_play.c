@@ -1,6 +1,5 @@
 #include "bench_play.h"
 
-#include "dsp/base/priority.h"
 #include "dsp/bench.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
@@ -172,9 +171,15 @@ static void player_aim(struct player *p, const struct bench_shape *shape, int64_
         p->in[ch] = p->noise + ((uint64_t)block * (uint64_t)shape->block + 977u * (uint64_t)ch) % NOISE_FRAMES;
 }
 
+/* Under RLIMIT_RTTIME (200 ms, as a rule) it also sleeps when every period is too short for a sleep. */
 static void wait_for_period(double when)
 {
+    static double slept;
+    struct rlimit limit;
     double sleep = when - spin_s;
+    if (sleep > stopwatch_now()) slept = sleep;
+    bool must_rest = stopwatch_now() - slept > 0.05 && getrlimit(RLIMIT_RTTIME, &limit) == 0;
+    if (must_rest && limit.rlim_cur != RLIM_INFINITY) sleep = slept = stopwatch_now() + 1e-4;
     struct timespec t = {.tv_sec = (time_t)sleep, .tv_nsec = (long)((sleep - floor(sleep)) * 1e9)};
     if (sleep > stopwatch_now())
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;
@@ -207,14 +212,10 @@ static void sum_up(struct player *p, int64_t n, struct bench_result *r)
     r->jitter_us = quantile_us(p->woke, n, 0.999);
 }
 
-static struct follower self; /* the bench plays in one thread, which rests under RLIMIT_RTTIME as a helper does */
-
 /* The priority of a sound card's callback, if the system grants it. */
 static bool priority_raise(void)
 {
-    priority_follow(&(struct priority){0}, &self);
-    return priority_limit_us() >= PRIORITY_MIN_LIMIT_US &&
-           sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = PRIORITY}) == 0;
+    return sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = PRIORITY}) == 0;
 }
 static void priority_restore(void)
 {
@@ -311,7 +312,6 @@ bool bench_play(hc_engine *const *engines, const struct bench_shape *shape, doub
         for (int k = 0; k < shape->n_engines && code >= HC_OK; k++)
             code = hc_process(engines[k], p.in, p.out, shape->block);
         double end = stopwatch_now();
-        priority_rest();
         bool missed = paced && end > due + period;
         if (i >= 0) {
             p.durations[i] = end - start;

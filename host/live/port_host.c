@@ -13,7 +13,7 @@
 
 void port_host_begin_block(struct port_host *h)
 {
-    priority_lead(&h->audio_thread);
+    atomic_store_explicit(&h->audio_thread, realtime_thread(), memory_order_relaxed);
 }
 
 bool port_host_reaches(const struct port_host *h, const unsigned char *reaches, const struct port_side *side, int i,
@@ -119,7 +119,7 @@ static bool asks_for_realtime(const struct port_host *h)
  * refusal. */
 static void check_priority(struct port_host *h)
 {
-    int thread = __atomic_load_n(&h->audio_thread.tid, __ATOMIC_RELAXED);
+    int thread = atomic_load(&h->audio_thread);
     if (thread == 0 || h->has_checked_priority) return;
     h->has_checked_priority = true;
     if (asks_for_realtime(h) && realtime_is_refused(thread))

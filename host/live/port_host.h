@@ -10,7 +10,6 @@
 #define PORT_HOST_H
 
 #include "connections.h"
-#include "dsp/base/priority.h"
 #include "live_options.h"
 #include "midi.h"
 #include "midi_ring.h"
@@ -36,7 +35,7 @@ struct port_host {
     atomic_bool is_down;                /* the server went away                                                  */
     atomic_bool graph_changed;          /* missing connections may have their other end now                      */
     atomic_bool midi_is_missing;        /* the output of --midi-connect is searched for                          */
-    struct priority audio_thread;       /* led by the audio thread: its tid; 0: not started yet                  */
+    atomic_int audio_thread;            /* realtime_thread of the audio thread; 0: not started yet               */
     bool has_checked_priority;
     uint64_t reach_version;             /* session_reach_version when the server's latencies were computed       */
     double next_check;                  /* time of the next check of the connections                             */

@@ -13,6 +13,9 @@ void realtime_touch_stack(void);
 /* Locks all memory of the process, also what it allocates later. false: why has the reason and the remedy. */
 bool realtime_lock_memory(char *why, size_t cap);
 
+/* Returns gettid() without a system call; 0: unknown. [rt] */
+pid_t realtime_thread(void);
+
 /* Does a thread of this process, by gettid, run without real-time priority? false also if it has ended. */
 bool realtime_is_refused(pid_t thread);
 

@@ -1,6 +1,5 @@
 #include "scene_thread.h"
 
-#include "dsp/base/priority.h"
 #include "host/message.h"
 #include "host/processor_share.h"
 #include "scene_messages.h"
@@ -65,7 +64,7 @@ struct scene_thread *scene_thread_start(struct osc *osc, struct live_scene *scen
         free(t);
         return NULL;
     }
-    if ((priority_limit_us() >= PRIORITY_MIN_LIMIT_US && create(t, SCHED_FIFO)) || create(t, SCHED_OTHER)) return t;
+    if (create(t, SCHED_FIFO) || create(t, SCHED_OTHER)) return t;
     osc_join(osc);
     free(t);
     return (void)message_write(why, cap, "--osc: a thread cannot be started; raise the limit on processes (ulimit -u)"),

@@ -49,11 +49,12 @@ static inline void await_pause(int64_t *since_us)
 /* Waits until the counter is at least n. Returns false if the deadline (CLOCK_MONOTONIC) passed. [rt] */
 static inline bool await(const atomic_uint_fast64_t *counter, uint64_t n, int64_t until_us)
 {
+    int64_t since_us = 0;
     while (atomic_load_explicit(counter, memory_order_acquire) < n) {
         int64_t left_us = until_us - now_us();
         if (left_us <= 0) return false;
         if (left_us > 1000000)
-            sched_yield(); /* a host that waits so long freewheels, and the other thread may need this processor */
+            await_pause(&since_us); /* a host that waits so long freewheels, and others may need this processor */
         else
             cpu_relax();
     }

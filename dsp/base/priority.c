@@ -1,17 +1,44 @@
 #include "priority.h"
 
+#include "await.h"
+
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <time.h>
 
-/* Sets the calling thread's real-time priority right below that of thread tid, or ordinary priority if tid has that. */
-static void set_priority_below(int tid)
+enum {
+    LOOK_NS = 10000000,     /* time between two looks, which make three system calls */
+    MAX_WORK_NS = 50000000, /* work until a rest, at most: a quarter of the usual limit */
+    REST_NS = 100000        /* a shorter sleep may end before the thread blocks, and then does not count */
+};
+
+/* Of the calling thread; NULL: it is no helper. The model of thread-local storage never allocates in the audio thread. */
+static _Thread_local struct follower *own __attribute__((tls_model("initial-exec")));
+static atomic_uint n_rests;
+
+static int64_t read_limit_us(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_RTTIME, &limit) != 0 || limit.rlim_cur >= INT64_MAX) return INT64_MAX;
+    return (int64_t)limit.rlim_cur;
+}
+
+static bool is_realtime(int policy)
+{
+    policy &= ~SCHED_RESET_ON_FORK;
+    return policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
+/* Sets the calling thread's real-time priority right below that of thread tid, or ordinary priority if tid has that or
+ * the limit is too small for a job. */
+static void set_priority_below(int tid, int64_t limit_us)
 {
     struct sched_param param = {0};
-    int policy = sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK, min = sched_get_priority_min(SCHED_FIFO);
-    bool real_time = (policy == SCHED_FIFO || policy == SCHED_RR) && sched_getparam(tid, &param) == 0;
-    bool has_below = real_time && param.sched_priority > min;
+    bool real_time = is_realtime(sched_getscheduler(tid)) && sched_getparam(tid, &param) == 0;
+    bool has_below = real_time && limit_us >= PRIORITY_MIN_LIMIT_US && param.sched_priority > 1; /* FIFO's lowest */
     param.sched_priority = has_below ? param.sched_priority - 1 : 0;
     pthread_setschedparam(pthread_self(), has_below ? SCHED_FIFO : SCHED_OTHER, &param);
 }
@@ -26,13 +53,53 @@ static int own_tid(void)
 
 void priority_lead(struct priority *priority)
 {
-    int own = own_tid();
-    if (__atomic_load_n(&priority->tid, __ATOMIC_RELAXED) != own)
-        __atomic_store_n(&priority->tid, own, __ATOMIC_RELAXED);
+    int tid = own_tid();
+    if (__atomic_load_n(&priority->tid, __ATOMIC_RELAXED) != tid)
+        __atomic_store_n(&priority->tid, tid, __ATOMIC_RELAXED);
 }
 
-void priority_follow(const struct priority *priority, int *followed)
+void priority_follow(const struct priority *priority, struct follower *follower)
 {
     const int tid = __atomic_load_n(&priority->tid, __ATOMIC_RELAXED);
-    if (tid != *followed) set_priority_below(*followed = tid);
+    own = follower;
+    if (tid == follower->tid) return;
+    follower->limit_us = read_limit_us();
+    set_priority_below(follower->tid = tid, follower->limit_us);
+}
+
+/* Reads the limit, and whether the thread has blocked since the last look. */
+static void look(struct follower *f, int64_t now)
+{
+    struct rusage usage = {0};
+    getrusage(RUSAGE_THREAD, &usage);
+    if (usage.ru_nvcsw != f->n_blocked || f->looked_ns == 0) f->blocked_ns = now;
+    f->n_blocked = usage.ru_nvcsw;
+    f->looked_ns = now;
+    int64_t limit_us = read_limit_us();
+    if (limit_us != f->limit_us && f->tid) set_priority_below(f->tid, limit_us);
+    f->limit_us = limit_us;
+}
+
+void priority_sleep(void)
+{
+    if (read_limit_us() == INT64_MAX) return;
+    nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+    atomic_fetch_add_explicit(&n_rests, 1, memory_order_relaxed);
+}
+
+void priority_rest(void)
+{
+    struct follower *f = own;
+    if (!f) return;
+    int64_t now = now_ns();
+    if (now - f->looked_ns < LOOK_NS) return;
+    look(f, now);
+    int64_t max_ns = f->limit_us < MAX_WORK_NS / 250 ? f->limit_us * 250 : MAX_WORK_NS;
+    if (f->limit_us == INT64_MAX || now - f->blocked_ns < max_ns || !is_realtime(sched_getscheduler(0))) return;
+    priority_sleep(); /* the next look sees that it blocked */
+}
+
+unsigned priority_rests(void)
+{
+    return atomic_load_explicit(&n_rests, memory_order_relaxed);
 }

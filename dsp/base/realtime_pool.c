@@ -40,15 +40,17 @@ static bool do_job(struct realtime_pool *pool, int thread)
 static void *realtime_pool_thread(void *arg)
 {
     struct realtime_pool *pool = arg;
-    int thread = atomic_fetch_add(&pool->n_started, 1) + 1, followed = 0;
+    int thread = atomic_fetch_add(&pool->n_started, 1) + 1;
+    struct follower follower = {0};
     denormals_off();
     for (;;) {
         while (sem_wait(&pool->wake) != 0 && errno == EINTR) continue;
         if (atomic_load(&pool->end)) return NULL;
-        priority_follow(&pool->priority, &followed);
+        priority_follow(&pool->priority, &follower);
         if (!do_job(pool, thread)) continue;
         sem_post(&pool->wake);
-        while (do_job(pool, thread)) continue;
+        do priority_rest();
+        while (do_job(pool, thread));
     }
 }
 
@@ -104,4 +106,14 @@ void realtime_pool_await(int64_t *since_ns)
         cpu_relax();
     else
         nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+}
+
+void realtime_pool_step(int64_t *since_ns, bool has_worked)
+{
+    if (!has_worked)
+        realtime_pool_await(since_ns);
+    else if (*since_ns == 0)
+        *since_ns = now_ns();
+    else if (now_ns() - *since_ns >= MAX_SPIN_NS)
+        *since_ns = 0, priority_sleep();
 }

@@ -23,4 +23,9 @@ void realtime_pool_wake(struct realtime_pool *pool);
  * call spins for 50 ms, then sleeps: the pool thread has a lower priority and may need this processor. [rt] */
 void realtime_pool_await(int64_t *since_ns);
 
+/* The same in a loop that also does jobs; has_worked: it just did one, and need not wait. Under RLIMIT_RTTIME
+ * (priority.h) it sleeps for a moment after 50 ms: the call has missed its deadline, and the system would end the
+ * process. [rt] */
+void realtime_pool_step(int64_t *since_ns, bool has_worked);
+
 #endif

@@ -13,6 +13,7 @@
  * that no thread has begun. When the hop is due it waits for at most one job of each thread (128 sources: tens of us).
  */
 #include "dsp/base/memory.h"
+#include "dsp/base/priority.h"
 #include "dsp/base/realtime_pool.h"
 #include "dsp/device/backend.h"
 #include "scene_state.h"
@@ -176,6 +177,7 @@ static bool job_do(const struct scene_tail *tail, struct moving_level *t, float 
     if (!job_claim(t, &job)) return false;
     int n = t->n_jobs[job.phase]; /* read first: once the last job counts as done, the next hop may begin */
     *cost = t->cost[job.phase];
+    priority_rest();
     if (job.phase == INS)
         scene_source_transform(tail->s, t->l, job.i, t->edge, 0, t->edge / t->level->cut.hop, scratch);
     else if (job.phase == CHUNKS)
@@ -235,7 +237,7 @@ void scene_tail_reset(struct scene_tail *tail)
         struct moving_level *t = &tail->levels[i];
         int64_t cost, since_ns = 0;
         while (t->edge >= 0 && !hop_is_complete(t))
-            if (!job_do(tail, t, tail->scratch, &cost)) realtime_pool_await(&since_ns);
+            realtime_pool_step(&since_ns, job_do(tail, t, tail->scratch, &cost));
         t->edge = -1;
     }
 }
@@ -308,8 +310,7 @@ static void hop_finish(struct scene_tail *tail, struct moving_level *t)
     const struct scene_cut *cut = &t->level->cut;
     int64_t due = t->edge + t->level->plan->delay, since_ns = 0;
     measure_others(t, due);
-    while (!hop_is_complete(t))
-        if (!own_job(tail, t)) realtime_pool_await(&since_ns);
+    while (!hop_is_complete(t)) realtime_pool_step(&since_ns, own_job(tail, t));
     for (int out = 0; out < t->n_active; out++) {
         const float *y = t->results + (size_t)out * (size_t)cut->window;
         float *ring = s->due + (size_t)out * (size_t)s->due_length;

@@ -1,6 +1,7 @@
 /* tail_pool - the scheduler with a real-time pool: its threads do whole jobs as soon as a block is complete. When the
  * output is due, the engine thread does the jobs that no thread has begun. */
 #include "dsp/base/memory.h"
+#include "dsp/base/priority.h"
 #include "dsp/base/realtime_pool.h"
 #include "tail_state.h"
 
@@ -40,6 +41,8 @@ struct pool_schedule {
     struct realtime_pool *pool;
     float *scratch; /* [1 + threads][n_scratch]: the engine thread's, then the pool's */
     size_t n_scratch;
+    int64_t
+        since_ns; /* when the engine thread's call began to wait or to do jobs; 0: it has not yet; engine thread only */
     struct pool_level {
         struct block_jobs block;
         struct catch_up_jobs catch_up;
@@ -85,11 +88,13 @@ static void job_out(const struct tail *tail, int level, const struct tail_mask *
     const struct tail_level *l = &tail->levels[level];
     const struct tail_mask_level *ml = &mask->levels[level];
     int end = first + n < tail->n_out ? first + n : tail->n_out;
-    for (int chunk = 0; chunk < l->fft->n_chunks; chunk++)
+    for (int chunk = 0; chunk < l->fft->n_chunks; chunk++) {
+        priority_rest(); /* with long responses a job takes longer than the system permits */
         for (int out = first; out < end; out++)
             if (ml->out[out])
                 tail_sum_chunk(tail, level, block, oldest, mask, out, chunk,
                                scratch + (size_t)(out - first) * 2 * (size_t)l->size + (size_t)chunk * FFT_CHUNK);
+    }
     for (int out = first; out < end; out++) {
         float *work = scratch + (size_t)(out - first) * 2 * (size_t)l->size;
         if (!ml->out[out]) continue;
@@ -196,10 +201,9 @@ static bool pool_block_publish(struct pool_schedule *pool, int level)
 static void pool_finish(struct tail *tail, int level)
 {
     struct pool_schedule *pool = tail->schedule;
-    int64_t since_ns = 0;
     while (!is_complete(&pool->levels[level].block)) {
         pool_block_publish(pool, level);
-        if (!job_of_block(pool, level, pool->scratch)) realtime_pool_await(&since_ns);
+        realtime_pool_step(&pool->since_ns, job_of_block(pool, level, pool->scratch));
     }
 }
 
@@ -262,8 +266,11 @@ static void pool_settle(struct tail *tail)
     struct pool_schedule *pool = tail->schedule;
     if (!atomic_load_explicit(&tail->waits, memory_order_relaxed)) return;
     for (int i = 0; i < tail->n_levels; i++) {
-        while (!catch_up_is_over(&pool->levels[i].catch_up))
-            if (!job_of_catch_up(pool, i, pool->scratch)) sched_yield();
+        while (!catch_up_is_over(&pool->levels[i].catch_up)) {
+            bool has_worked = job_of_catch_up(pool, i, pool->scratch);
+            if (!has_worked) sched_yield();
+            realtime_pool_step(&pool->since_ns, has_worked);
+        }
         pool_finish(tail, i);
     }
 }
@@ -340,6 +347,7 @@ static void pool_advance(struct tail *tail)
 {
     struct pool_schedule *pool = tail->schedule;
     if (tail_is_preparing(tail)) pool_settle(tail);
+    pool->since_ns = 0;
     bool is_new = catch_up(pool);
     for (int i = 0; i < tail->n_levels; i++) {
         int size = tail->levels[i].size;

@@ -97,20 +97,21 @@ static void block_play(struct device_queue *q, int64_t i)
 static void *device_thread(void *arg)
 {
     struct device_queue *q = arg;
-    int followed = 0;
+    struct follower follower = {0};
     denormals_off();
     prctl(PR_SET_TIMERSLACK, 1UL); /* ns; by default a timed sleep may last 50 us longer */
     for (;;) {
         await_work(q);
         if (atomic_load(&q->end)) return NULL;
         uint64_t i = atomic_load_explicit(&q->finished, memory_order_relaxed);
-        priority_follow(&q->priority, &followed);
+        priority_follow(&q->priority, &follower);
         if (q->setup.spin_us) wakeup_posted(&q->wakeup, q->blocks[i % (uint64_t)q->setup.n_blocks].posted_us);
         block_play(q, (int64_t)i);
         atomic_store(&q->finished, i + 1);
         if (atomic_exchange(&q->audio_sleeps, false)) sem_post(&q->done);
         if (q->setup.behind) q->setup.behind(q->setup.data);
         atomic_store_explicit(&q->rested, i + 1, memory_order_release);
+        priority_rest();
     }
 }
 

@@ -138,6 +138,7 @@ static void standby_follow(struct failover *f)
         bool more = r->at < now;
         if (more) runner_follow(r, f->history, now, now);
         atomic_flag_clear_explicit(&f->lock, memory_order_release);
+        priority_rest();
         if (!more) return;
     }
 }
@@ -145,10 +146,10 @@ static void standby_follow(struct failover *f)
 static void *standby_thread(void *arg)
 {
     struct failover *f = arg;
-    int followed = 0;
+    struct follower follower = {0};
     denormals_off();
     while (!atomic_load(&f->end)) {
-        priority_follow(&f->priority, &followed);
+        priority_follow(&f->priority, &follower);
         standby_follow(f);
         while (sem_wait(&f->wake) != 0 && errno == EINTR) continue;
     }

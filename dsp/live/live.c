@@ -3,6 +3,7 @@
 
 #include "dsp/base/await.h"
 #include "dsp/base/denormals.h"
+#include "dsp/base/priority.h"
 #include "dsp/base/samples.h"
 #include "dsp/device/backend.h"
 
@@ -366,6 +367,7 @@ void hc_live_get_stats(const hc_live *l, hc_live_stats *stats)
     all.rebuilds = atomic_load_explicit(&l->rebuilds, memory_order_relaxed);
     all.changing = all.changing || atomic_load_explicit(&l->next, memory_order_relaxed);
     ready_get_stats(&l->ready, &all);
+    all.rests = priority_rests();
     all.size = stats->size;
     memcpy(stats, &all, stats->size < sizeof all ? stats->size : sizeof all);
 }

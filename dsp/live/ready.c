@@ -181,12 +181,12 @@ static bool follow_block(struct ready *r, struct ready_mask *mask)
 static void *ready_thread(void *arg)
 {
     struct ready *r = arg;
-    int followed = 0;
+    struct follower follower = {0};
     denormals_off();
     while (!atomic_load(&r->end)) {
-        priority_follow(&r->priority, &followed);
+        priority_follow(&r->priority, &follower);
         for (struct ready_mask *m = r->masks; m < r->masks + MAX_READY; m++)
-            while (!atomic_load(&r->end) && follow_block(r, m)) continue;
+            while (!atomic_load(&r->end) && follow_block(r, m)) priority_rest();
         while (sem_wait(&r->wake) != 0 && errno == EINTR) continue;
     }
     return NULL;

@@ -171,9 +171,15 @@ static void player_aim(struct player *p, const struct bench_shape *shape, int64_
         p->in[ch] = p->noise + ((uint64_t)block * (uint64_t)shape->block + 977u * (uint64_t)ch) % NOISE_FRAMES;
 }
 
+/* Under RLIMIT_RTTIME (200 ms, as a rule) it also sleeps when every period is too short for a sleep. */
 static void wait_for_period(double when)
 {
+    static double slept;
+    struct rlimit limit;
     double sleep = when - spin_s;
+    if (sleep > stopwatch_now()) slept = sleep;
+    bool must_rest = stopwatch_now() - slept > 0.05 && getrlimit(RLIMIT_RTTIME, &limit) == 0;
+    if (must_rest && limit.rlim_cur != RLIM_INFINITY) sleep = slept = stopwatch_now() + 1e-4;
     struct timespec t = {.tv_sec = (time_t)sleep, .tv_nsec = (long)((sleep - floor(sleep)) * 1e9)};
     if (sleep > stopwatch_now())
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;

@@ -25,8 +25,8 @@
 
 enum { LOOP_MS = 50 };
 static const double LEVELS_S = 0.25, WATCH_S = 0.25, RETRY_S = 0.5;
-static const double FADE_S = 5;    /* longest wait for the last fade */
-static const double STILL_S = 0.5; /* the wait ends earlier if no callback comes for this time */
+static const double FADE_S = 5;                       /* longest wait for the last fade */
+static const double STILL_S = 0.5;                    /* the wait ends earlier if no callback comes for this time */
 static const double LOG_TROUBLE_S = 10, LOG_S = 3600; /* time between lines without a terminal */
 
 struct control {
@@ -55,6 +55,7 @@ static sigset_t obeyed_signals(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGXCPU); /* a limit is reached: the session goes on */
     return set;
 }
 
@@ -69,6 +70,7 @@ bool control_wait(int fd)
     sigset_t set = obeyed_signals();
     struct signalfd_siginfo info;
     sigdelset(&set, SIGHUP); /* a mask is not loaded yet */
+    sigdelset(&set, SIGXCPU);
     int signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     struct pollfd ready[2] = {{.fd = signals, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     poll(ready, 2, (int)(RETRY_S * 1e3));
@@ -138,11 +140,17 @@ static json_t *stats(void *data)
 static void handle_signals(struct control *c)
 {
     struct signalfd_siginfo info;
+    bool is_limited = false;
     while (read(c->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        is_limited = is_limited || info.ssi_signo == SIGXCPU;
+        if (info.ssi_signo == SIGXCPU) continue;
         if (info.ssi_signo == SIGHUP) service_reload();
         struct command command = {.act = info.ssi_signo == SIGHUP ? COMMAND_RELOAD : COMMAND_QUIT};
         command_apply(&c->target, &command, NULL, 0);
     }
+    hc_live_stats stats = {.size = sizeof stats};
+    hc_live_get_stats(c->live, &stats);
+    realtime_note_limit(stats.rests, is_limited);
 }
 
 /* ---- the loop ---------------------------------------------------------------------------------- */

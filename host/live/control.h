@@ -34,7 +34,7 @@ struct control_host { /* JACK, PipeWire or PortAudio; every function runs on the
     struct midi *midi;                                      /* from midi_open; NULL: none                       */
 };
 
-/* Blocks SIGINT, SIGTERM and SIGHUP, which control_run reads: they must not interrupt the audio. Call it before any
+/* Blocks SIGINT, SIGTERM, SIGHUP and SIGXCPU, which control_run reads: they must not interrupt the audio. Call it before any
  * thread starts. */
 void control_hold_signals(void);
 

@@ -37,9 +37,11 @@ const struct command_line jack_line = {
 #include "jack_midi.h"
 #include "jack_server.h"
 #include "port_host.h"
+#include "realtime.h"
 
 #include <errno.h>
 #include <jack/jack.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,16 +51,23 @@ const struct command_line jack_line = {
 static int on_process(jack_nframes_t n, void *data)
 {
     struct port_host *h = data;
+    int cancel;
+    /* jack_deactivate cancels a thread at once, and a job that it left half done would never end. No system call. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    port_host_begin_block(h);
     for (int i = 0; i < h->in.n; i++) h->in.buffer[i] = jack_port_get_buffer(h->in.port[i], n);
     for (int o = 0; o < h->out.n; o++) h->out.buffer[o] = jack_port_get_buffer(h->out.port[o], n);
     hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, (int)n);
     if (h->midi_in.n > 0) jack_midi_copy(&h->midi_ring, h->midi_in.port[0], n);
+    pthread_setcancelstate(cancel, NULL);
     return 0;
 }
 
+/* JACK calls it in several threads, of which one is the audio thread. */
 static void on_thread(void *data)
 {
-    port_host_begin_thread(data);
+    (void)data;
+    realtime_touch_stack();
 }
 
 static int on_buffer_size(jack_nframes_t n, void *data)

@@ -4,6 +4,7 @@
 #include "pipewire_client.h"
 
 #include "host/stopwatch.h"
+#include "realtime.h"
 
 #include <stdlib.h>
 
@@ -57,8 +58,8 @@ void pipewire_client_set_node(const struct port_host *h, struct pw_properties *p
 
 static int on_thread(struct spa_loop *loop, bool async, uint32_t number, const void *data, size_t size, void *host)
 {
-    (void)loop, (void)async, (void)number, (void)data, (void)size;
-    port_host_begin_thread(host);
+    (void)loop, (void)async, (void)number, (void)data, (void)size, (void)host;
+    realtime_touch_stack();
     return 0;
 }
 
@@ -96,6 +97,7 @@ void pipewire_client_changed(struct pipewire_client *c, atomic_bool *is_streamin
 
 int pipewire_client_begin_cycle(struct pipewire_client *c, const struct spa_io_clock *clock)
 {
+    port_host_begin_block(c->host);
     bool is_cut = clock->duration > PIPEWIRE_MAX_QUANTUM;
     int n = is_cut ? PIPEWIRE_MAX_QUANTUM : (int)clock->duration;
     if (is_cut) atomic_store_explicit(&c->is_cut, true, memory_order_relaxed);

@@ -11,10 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-void port_host_begin_thread(struct port_host *h)
+void port_host_begin_block(struct port_host *h)
 {
-    atomic_store(&h->audio_thread, gettid());
-    realtime_touch_stack();
+    atomic_store_explicit(&h->audio_thread, realtime_thread(), memory_order_relaxed);
 }
 
 bool port_host_reaches(const struct port_host *h, const unsigned char *reaches, const struct port_side *side, int i,
@@ -307,6 +306,7 @@ int port_host_command(const struct port_server *server, int argc, char **argv)
                                 .stats.fd = -1};
     h.connections.server.data = &h;
     control_hold_signals();
+    realtime_note_limit(0, false);
     if (join_manager(&h, &settings, &host, why, sizeof why) && open_midi(&h, &host, why, sizeof why) &&
         control_open(&settings, &host, why, sizeof why) && begin(&h, why, sizeof why)) {
         if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);

@@ -35,7 +35,7 @@ struct port_host {
     atomic_bool is_down;                /* the server went away                                                  */
     atomic_bool graph_changed;          /* missing connections may have their other end now                      */
     atomic_bool midi_is_missing;        /* the output of --midi-connect is searched for                          */
-    atomic_int audio_thread;            /* gettid of the audio thread; 0: not started yet                        */
+    atomic_int audio_thread;            /* realtime_thread of the audio thread; 0: not started yet               */
     bool has_checked_priority;
     uint64_t reach_version;             /* session_reach_version when the server's latencies were computed       */
     double next_check;                  /* time of the next check of the connections                             */
@@ -79,8 +79,8 @@ struct port_server {                    /* the calls of JACK or PipeWire. NULL, 
 /* Runs the command, and returns the exit status. */
 int port_host_command(const struct port_server *server, int argc, char **argv);
 
-/* The audio thread calls it before its first block. */
-void port_host_begin_thread(struct port_host *host);
+/* The audio thread calls it in each callback. [rt] */
+void port_host_begin_block(struct port_host *host);
 
 /* Does a route of the mask, or the dry signal, lead from or to port i of a side and port k of the other side? reaches:
  * from session_reaches */

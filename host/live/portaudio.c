@@ -497,6 +497,7 @@ int live_command(int argc, char **argv)
                                  .stats.fd = -1};
     apply_restart(&h, &settings);
     control_hold_signals();
+    realtime_note_limit(0, false);
     if (open_midi(&h, &host, why, sizeof why) && control_open(&settings, &host, why, sizeof why) &&
         begin(&h, why, sizeof why)) {
         report_start(&h);

@@ -3,16 +3,19 @@
 #include "host/message.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #ifdef __SANITIZE_THREAD__
 enum { STACK_BYTES = 16 * 1024 }; /* JACK's data fill the greater share of the stack of a thread that JACK makes */
 #else
 enum { STACK_BYTES = 128 * 1024 };
 #endif
-enum { SPARE_BYTES = 256 * 1024 * 1024 };
+enum { SPARE_BYTES = 256 * 1024 * 1024, MIN_LIMIT_US = 100000 /* as dsp/base/priority.h */ };
 
 const char realtime_remedy[] = "see REAL-TIME PRIORITY in haloconv(1)";
 
@@ -42,8 +45,38 @@ bool realtime_lock_memory(char *why, size_t cap)
     return message_write(why, cap, "memory is not locked: %s; %s", strerror(errno), realtime_remedy);
 }
 
+pid_t realtime_thread(void)
+{
+    clockid_t clock; /* Linux: ~tid << 3 | flags */
+    return pthread_getcpuclockid(pthread_self(), &clock) == 0 ? ~(clock >> 3) : 0;
+}
+
 bool realtime_is_refused(pid_t thread)
 {
     int policy = sched_getscheduler(thread);
     return policy >= 0 && (policy & ~SCHED_RESET_ON_FORK) != SCHED_FIFO && (policy & ~SCHED_RESET_ON_FORK) != SCHED_RR;
+}
+
+void realtime_note_limit(uint64_t rests, bool is_signalled)
+{
+    static const char subject[] = "limit on real-time processor time (RLIMIT_RTTIME)";
+    static const char remedy[] = "raise it with ulimit -R, or rt.time.soft and rt.time.hard of PipeWire's module-rt";
+    static rlim_t noted_us = RLIM_INFINITY; /* the last limit in a line about small ones */
+    static bool has_noted_load;
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    getrlimit(RLIMIT_RTTIME, &limit);
+    const rlim_t limit_us = limit.rlim_cur;
+    bool is_small = limit_us < MIN_LIMIT_US;
+    if (is_small && limit_us != noted_us)
+        message_note("%s: %g ms, and helper threads need %d ms; they run without real-time priority; %s", subject,
+                     1e-3 * (double)limit_us, MIN_LIMIT_US / 1000, remedy);
+    noted_us = is_small ? limit_us : RLIM_INFINITY;
+    if (has_noted_load || is_small || !(is_signalled || rests > 0)) return;
+    has_noted_load = true;
+    if (limit_us == RLIM_INFINITY)
+        message_note("limit on processor time (RLIMIT_CPU): it is reached; raise it with ulimit -t");
+    else
+        message_note("%s: the load is too high for %g ms, so that threads pause; use a longer block or shorter "
+                     "responses, or %s",
+                     subject, 1e-3 * (double)limit_us, remedy);
 }

@@ -63,7 +63,7 @@ struct resident_service {
     struct priority priority; /* the manager's follows the audio thread's                              */
 
     /* used by the manager */
-    int followed;
+    struct follower follower;
     uint32_t n_stalls;     /* sum of `stalls` at the last look                                         */
     int64_t window_us;     /* start of the window in which stalled looks are counted                   */
     int n_stalled;         /* stalled looks in it; in the first window two are enough                  */
@@ -223,11 +223,12 @@ static void *manager_run(void *arg)
     prctl(PR_SET_TIMERSLACK, 1UL);
     cudaSetDevice(s->device);
     while (!__atomic_load_n(&s->ends, __ATOMIC_ACQUIRE)) {
-        priority_follow(&s->priority, &s->followed);
+        priority_follow(&s->priority, &s->follower);
         if (__atomic_load_n(&s->on_demand, __ATOMIC_RELAXED))
             on_demand_step(s);
         else
             resident_step(s);
+        priority_rest();
     }
     return NULL;
 }

@@ -8,6 +8,7 @@
 #include <jack/midiport.h>
 #include <jack/thread.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,10 @@ static int n_checks; /* how often the client has listed the connections of its f
 static bool is_dying;
 static int absent_after_activation; /* of fake_jack_die_in_activation; 0: the next activation succeeds */
 static int n_absent;                /* attempts to open a client until the server is back */
+
+enum { N_NOTIFIERS = 2 };
+static pthread_t notifiers[N_NOTIFIERS];
+static sem_t has_begun, is_closing;
 
 /* ---- the server -------------------------------------------------------------------------------- */
 
@@ -150,12 +155,43 @@ static void give_buffers(unsigned long side, void *const *buffers)
         if (client.ports[i].flags & side) client.ports[i].buffer = buffers[n++];
 }
 
+/* A thread that reports the server's notices, as two of each JACK2 client. */
+static void *notify(void *unused)
+{
+    client.on_thread(client.thread_data);
+    sem_post(&has_begun);
+    while (sem_wait(&is_closing) != 0) continue;
+    return NULL;
+}
+
+/* Calls the callback for new threads as JACK2 does: in the audio thread, then in two without real-time priority. */
+static void threads_begin(void)
+{
+    pthread_attr_t ordinary;
+    client.on_thread(client.thread_data);
+    sem_init(&has_begun, 0, 0);
+    sem_init(&is_closing, 0, 0);
+    pthread_attr_init(&ordinary);
+    pthread_attr_setinheritsched(&ordinary, PTHREAD_EXPLICIT_SCHED);
+    for (int i = 0; i < N_NOTIFIERS; i++)
+        if (pthread_create(&notifiers[i], &ordinary, notify, NULL) != 0) abort();
+    for (int i = 0; i < N_NOTIFIERS; i++)
+        while (sem_wait(&has_begun) != 0) continue;
+    pthread_attr_destroy(&ordinary);
+}
+
+static void threads_end(void)
+{
+    for (int i = 0; i < N_NOTIFIERS; i++) sem_post(&is_closing);
+    for (int i = 0; i < N_NOTIFIERS; i++) pthread_join(notifiers[i], NULL);
+}
+
 const char *fake_jack_cycle(const float *const *in, float *const *out, int n)
 {
     const char *caught = NULL;
     pthread_mutex_lock(&lock);
     if (is_open && client.is_active) {
-        if (!client.has_thread && client.on_thread) client.on_thread(client.thread_data);
+        if (!client.has_thread) threads_begin();
         client.has_thread = true;
         give_buffers(JackPortIsInput, (void *const *)in);
         give_buffers(JackPortIsOutput, (void *const *)out);
@@ -207,7 +243,8 @@ jack_client_t *jack_client_open(const char *name, jack_options_t options, jack_s
 int jack_client_close(jack_client_t *c)
 {
     pthread_mutex_lock(&lock);
-    c->is_active = is_open = false;
+    if (c->has_thread) threads_end();
+    c->has_thread = c->is_active = is_open = false;
     pthread_mutex_unlock(&lock);
     return 0;
 }

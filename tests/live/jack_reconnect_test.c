@@ -1,11 +1,14 @@
-/* A JACK server dies and comes back: which connections the client then has. fake_jack is the server. During a test the
- * clock runs ten times as fast: the client lists its connections once a second. */
+/* A JACK server dies and comes back: which connections the client then has. And what it says about its audio thread.
+ * fake_jack is the server. During a test the clock runs ten times as fast: the client lists its connections once a second. */
 #include "fake_jack.h"
+#include "host/message.h"
 #include "live_driver.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -138,6 +141,40 @@ static void a_server_that_dies_in_the_activation_is_waited_for(const char *backe
     set_fast(false);
 }
 
+/* Plays, and returns whether the program says that its audio thread, this one, has no real-time priority. */
+static bool says_refused(bool has_priority)
+{
+    static float x[LIVE_CHANNELS][1024];
+    const float *in[] = {x[0], x[1]};
+    float *out[] = {x[0], x[1]};
+    char path[] = "/tmp/hc_said_XXXXXX", said[4096] = "";
+    int file = mkstemp(path), before = dup(STDERR_FILENO);
+    check(file >= 0 && before >= 0 && dup2(file, STDERR_FILENO) >= 0, "standard error");
+    remove(path);
+    open_connected(0);
+    message_set_quiet(false);
+    bool is_skipped = has_priority && sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 10});
+    const char *caught = live_jack.process(in, out, live_jack.block);
+    await_checks(2);
+    sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+    live_jack.close();
+    set_fast(false);
+    dup2(before, STDERR_FILENO);
+    close(before);
+    check(pread(file, said, sizeof said - 1, 0) > 0, "the program says nothing");
+    close(file);
+    if (is_skipped) check_skip("the system grants no real-time priority");
+    check(!caught, "the callback reached %s", caught);
+    return strstr(said, "refuses real-time priority") != NULL;
+}
+
+/* JACK2 calls the callback for new threads in others, too, after the audio thread. */
+static void the_priority_of_the_audio_thread_is_reported(const char *backend)
+{
+    check(says_refused(false), "ordinary priority is not reported");
+    check(!says_refused(true), "another thread's priority is reported");
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -145,6 +182,7 @@ int main(void)
         TEST(asked_connections_wait_for_their_ports, false),
         TEST(connections_made_by_hand_come_back, false),
         TEST(a_server_that_dies_in_the_activation_is_waited_for, false),
+        TEST(the_priority_of_the_audio_thread_is_reported, false),
     };
     setenv("HALOCONV_COSTS", "builtin", 1);
     unsetenv("NSM_URL");

@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import select
 import shutil
 import signal
@@ -105,14 +106,14 @@ class Server:
         return {**os.environ, "JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1",
                 "JACK_NO_START_SERVER": "1"}
 
-    def __init__(self, period, name=None, synchronous=True, rate=48000):
+    def __init__(self, period, name=None, synchronous=True, rate=48000, realtime=False):
         Server.count += 1
-        self.period, self.is_usual = period, synchronous and rate == 48000 and name is None
+        self.period, self.is_usual = period, synchronous and rate == 48000 and name is None and not realtime
         self.name = name or f"hc{os.getpid()}-{Server.count}"
         self.env = self.environment()
         # -S: a cycle ends when every client is done, -t: and this long is waited for one (ms)
         mode = ["-S", "-t", "3000"] if synchronous else []
-        self.command = ["jackd", "-r", *mode, "-p", "128", "-n", self.name, "-d", "dummy", "-r", str(rate),
+        self.command = ["jackd", *(["-R", "-P20"] if realtime else ["-r"]), *mode, "-p", "128", "-n", self.name, "-d", "dummy", "-r", str(rate),
                         "-p", str(period)]
         self.start()
 
@@ -565,6 +566,73 @@ def test_no_server_is_an_error_with_a_remedy(folder):
     refused("jack", "h.wav", "--late", "loud", exit=2, says="silence or dry")
     for port in ["99999", "65536", "-1", "localhost:99999", "localhost:", "osc"]:
         refused("jack", "h.wav", "--osc", port, exit=2, says=["--osc", "from 0 to 65535"])
+
+
+# ---- real-time priority ----------------------------------------------------------------------------------------------
+def has_realtime():
+    return subprocess.run(["chrt", "-f", "20", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+needs_realtime = pytest.mark.skipif(not has_realtime(), reason="the system grants no real-time priority")
+RTTIME, NO_LIMIT = 200000, resource.RLIM_INFINITY  # us, as RTKit sets it
+
+
+@needs_jack
+@needs_realtime
+def test_a_session_with_real_time_priority_does_not_deny_it(run, short_mask):
+    client = run.jack(run.server(128, synchronous=False, realtime=True), short_mask, "--backend", "cpu")
+    client.says("mask: ")
+    time.sleep(0.5)  # a denial comes in the first turn of the loop after a callback
+    assert client.end()["blocks"] > 0
+    assert "real-time priority" not in client.said()
+
+
+@needs_jack
+@needs_realtime
+@pytest.mark.parametrize("when", ["hard", "soft", "later"])
+def test_an_overload_under_a_limit_on_real_time_ends_no_session(run, when):
+    """48 x 48 responses of 6 s on two processors without AVX: the threads of the tail are never done."""
+    write("h.wav", 1e-3 * noise(288000, 1))
+    pathlib.Path("big.conf").write_text("/convolver/new 48 48 256 288000\n" + "".join(
+        f"/impulse/read {i} {o} 1 0 0 0 1 h.wav\n" for i in range(1, 49) for o in range(1, 49)))
+    limit = (NO_LIMIT, NO_LIMIT) if when == "later" else (RTTIME, RTTIME if when == "hard" else NO_LIMIT)
+
+    def limited():
+        resource.setrlimit(resource.RLIMIT_RTTIME, limit)
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+
+    server = run.server(64, synchronous=False, realtime=True)
+    client = run.jack(server, "big.conf", "--backend", "cpu", env={"HALOCONV_SIMD": "baseline"}, preexec_fn=limited)
+    client.says("mask: ")
+    if when == "later":
+        time.sleep(0.5)
+        assert "RLIMIT_RTTIME" not in client.said()
+        resource.prlimit(client.process.pid, resource.RLIMIT_RTTIME, (RTTIME, RTTIME))
+    client.says(r"limit on real-time processor time \(RLIMIT_RTTIME\): .* 200 ms, .*; .*ulimit -R.*rt\.time\.soft")
+    time.sleep(2)
+    assert resource.prlimit(client.process.pid, resource.RLIMIT_RTTIME)[0] == RTTIME, "SIGXCPU raises it by a second"
+    client.end()
+    assert client.said().count("RLIMIT_RTTIME") == 1
+
+
+@needs_jack
+def test_sigxcpu_ends_no_session(run, short_mask):
+    client = run.jack(run.server(128), short_mask, preexec_fn=lambda: resource.setrlimit(
+        resource.RLIMIT_RTTIME, (50000, NO_LIMIT)))
+    client.says(r"\(RLIMIT_RTTIME\): 50 ms, and helper threads need 100 ms; .*; raise it with ulimit -R")
+    client.says("mask: ")
+    resource.prlimit(client.process.pid, resource.RLIMIT_RTTIME, (RTTIME, NO_LIMIT))
+    for _ in range(3):
+        client.process.send_signal(signal.SIGXCPU)
+        time.sleep(0.1)
+    client.says(r"\(RLIMIT_RTTIME\): the load is too high for 200 ms")
+    client.end()
+
+
+@pytest.fixture
+def short_mask(folder):
+    write("h.wav", noise(100, 2))
+    return "h.wav"
 
 
 @pytest.fixture(params=["jack", "live"])

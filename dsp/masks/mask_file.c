@@ -7,6 +7,7 @@
 #include "dsp/sndfile_log.h"
 #include "raw_samples.h"
 #include "resample.h"
+#include "sound_header.h"
 #include "utf16.h"
 
 #include <errno.h>
@@ -134,10 +135,11 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
     return HC_OK;
 }
 
-static int read_sound(const char *path, struct frames *frames, int *rate, struct reason *why)
+static int read_sound_part(const char *path, struct sound_part *part, struct frames *frames, int *rate,
+                           struct reason *why)
 {
     SF_INFO info = {0};
-    SNDFILE *file = sf_open(path, SFM_READ, &info);
+    SNDFILE *file = part->header.n_edits > 0 ? sound_part_open(part, &info) : sf_open(path, SFM_READ, &info);
     if (!file) {
         int code = sf_error(NULL);
         if (code == SF_ERR_UNRECOGNISED_FORMAT)
@@ -169,10 +171,27 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
     sf_close(file);
     return error;
 }
-#else
-static int read_sound(const char *path, struct frames *frames, int *rate, struct reason *why)
+
+static int read_sound(const char *path, struct frames *frames, struct mask_file *to, struct reason *why)
 {
-    (void)frames, (void)rate;
+    struct stat status;
+    struct sound_part part = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    if (part.fd < 0 || fstat(part.fd, &status) != 0) {
+        int error = fail(HC_EFILE, why, "%s: %s; check the path and its permissions", path, strerror(errno));
+        if (part.fd >= 0) close(part.fd);
+        return error;
+    }
+    part.bytes = status.st_size;
+    int error = sound_header_read(&part, path, why);
+    if (!error) error = read_sound_part(path, &part, frames, &to->rate, why);
+    if (part.header.is_unclosed) snprintf(to->note, MASK_NOTE, "%s", SOUND_UNCLOSED);
+    close(part.fd);
+    return error;
+}
+#else
+static int read_sound(const char *path, struct frames *frames, struct mask_file *to, struct reason *why)
+{
+    (void)frames, (void)to;
     return fail(HC_EUNSUPPORTED, why,
                 "%s: this build reads no sound files; build it with libsndfile, or give a .txt of coefficients", path);
 }
@@ -564,7 +583,7 @@ int mask_file_read(struct mask_file *file, const char *path, const struct mask_l
         return mask_file_read_text(file, path, 0, 0, limits, why);
     *file = (struct mask_file){0};
     int error = mask_file_check(path, why);
-    if (!error) error = read_sound(path, &frames, &file->rate, why);
+    if (!error) error = read_sound(path, &frames, file, why);
     return channels_make(file, &frames, error, path, why);
 }
 

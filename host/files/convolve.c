@@ -336,6 +336,7 @@ static bool convolve_sound(struct convolution *run)
     if (!sound_in_open(&run->in, s->input, s->raw.samplerate ? &s->raw : NULL, run->why, sizeof run->why)) return false;
     if (run->in.spooled)
         message_note("%s: copied to a temporary file, because its format cannot be read from a pipe", s->input);
+    if (run->in.inside.header.is_unclosed) message_note("%s: " SOUND_UNCLOSED, s->input);
     double start = stopwatch_now();
     if (!(s->moving.path ? load_bank(run) : load_mask(run))) return false;
     run->mask_s = stopwatch_now() - start;

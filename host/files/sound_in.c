@@ -1,5 +1,6 @@
 #include "sound_in.h"
 
+#include "dsp/base/error.h"
 #include "dsp/haloconv_files.h"
 #include "dsp/sndfile_log.h"
 #include "host/message.h"
@@ -33,13 +34,17 @@ static size_t peek(int fd, char *head, size_t bytes)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Do the bytes contain the whole header of a WAV, up to its samples? */
+/* Do the bytes contain the whole header of a WAV, up to its samples, and does libsndfile read it right from a pipe? It
+ * does not with an unusual LIST chunk. */
 static bool is_wav_header(const char *head, size_t bytes)
 {
     if (bytes < 12 || memcmp(head, "RIFF", 4) != 0 || memcmp(head + 8, "WAVE", 4) != 0) return false;
     for (size_t at = 12; at + 8 <= bytes;) {
         uint32_t size;
         if (memcmp(head + at, "data", 4) == 0) return true;
+        if (memcmp(head + at, "LIST", 4) == 0 &&
+            (at + 12 > bytes || (memcmp(head + at + 8, "INFO", 4) != 0 && memcmp(head + at + 8, "adtl", 4) != 0)))
+            return false;
         memcpy(&size, head + at + 4, sizeof size);
         at += 8 + (size_t)le32toh(size) + (size & le32toh(1));
     }
@@ -54,7 +59,9 @@ static bool can_stream(int fd)
     for (int attempt = 0; attempt < 50; attempt++) {
         if (attempt) usleep(2000);
         size_t n = peek(fd, head, sizeof head);
-        if (is_wav_header(head, n) || (n >= 12 && memcmp(head, ".snd", 4) == 0)) return true;
+        struct sound_header header;
+        if (is_wav_header(head, n) || (n >= 12 && memcmp(head, ".snd", 4) == 0))
+            return sound_header_peek(&header, head, n) == HC_OK && header.n_edits == 0;
         if (n == 0 || n == sizeof head || (n >= 4 && memcmp(head, "RIFF", 4) != 0 && memcmp(head, ".snd", 4) != 0))
             return false;
     }
@@ -217,69 +224,43 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
     SF_INFO info = raw ? *raw : (SF_INFO){0};
     struct stat status;
     /* Open the file by its name if possible: libsndfile recognises a few headerless formats by their extension. */
-    bool by_name = strcmp(path, "-") != 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && !in->spooled;
-    in->file = by_name ? sf_open(path, SFM_READ, &info) : sf_open_fd(fd, SFM_READ, &info, 1);
-    if (by_name) close(fd);
+    bool is_regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    bool by_name = strcmp(path, "-") != 0 && is_regular && !in->spooled;
+    struct sound_part part = {.fd = fd, .bytes = is_regular ? status.st_size : 0};
+    if (!raw && sound_header_read(&part, path, REASON(why, cap)) != HC_OK) {
+        close(fd);
+        return false;
+    }
+    in->inside.header = part.header;
+    bool is_edited = part.header.n_edits > 0;
+    if (is_edited) in->inside = part;
+    in->file = is_edited ? sound_part_open(&in->inside, &info)
+               : by_name ? sf_open(path, SFM_READ, &info)
+                         : sf_open_fd(fd, SFM_READ, &info, 1);
+    if (by_name && !is_edited) close(fd);
     bool good = open_file(in, &info, why, cap);
-    if (good && by_name) find_offsets(in, raw);
+    if (!in->file && is_edited) close(fd);
+    if (good && by_name && !is_edited) find_offsets(in, raw);
     if (!good) sound_in_close(in);
     return good;
 }
 
 /* ---- a sound inside another file ----------------------------------------------------------------- */
 
-static sf_count_t inside_length(void *data)
-{
-    return ((struct sound_in *)data)->inside.bytes;
-}
-
-static sf_count_t inside_tell(void *data)
-{
-    return ((struct sound_in *)data)->inside.at;
-}
-
-static sf_count_t inside_seek(sf_count_t offset, int whence, void *data)
-{
-    struct sound_in *in = data;
-    int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? in->inside.at : in->inside.bytes, at;
-    if (__builtin_add_overflow(base, offset, &at) || at < 0) return -1;
-    return in->inside.at = at;
-}
-
-static sf_count_t inside_read(void *buffer, sf_count_t bytes, void *data)
-{
-    struct sound_in *in = data;
-    sf_count_t done = 0;
-    if (bytes > in->inside.bytes - in->inside.at) bytes = in->inside.bytes - in->inside.at;
-    while (done < bytes) {
-        ssize_t n =
-            pread(in->inside.fd, (char *)buffer + done, (size_t)(bytes - done), in->inside.from + in->inside.at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break; /* sound_in_read reports a sound that ends too soon */
-        done += n;
-        in->inside.at += n;
-    }
-    return done;
-}
-
-static sf_count_t inside_write(const void *buffer, sf_count_t bytes, void *data)
-{
-    (void)buffer, (void)bytes, (void)data;
-    return 0;
-}
-
 bool sound_in_open_inside(struct sound_in *in, const char *name, const char *path, int64_t from, int64_t bytes,
                           char *why, size_t cap)
 {
-    static SF_VIRTUAL_IO io = {inside_length, inside_seek, inside_read, inside_write, inside_tell};
     SF_INFO info = {0};
-    *in = (struct sound_in){
-        .path = name, .fd = -1, .end = INT64_MAX, .inside = {open(path, O_RDONLY | O_CLOEXEC), from, bytes, 0}};
+    *in = (struct sound_in){.path = name,
+                            .fd = -1,
+                            .end = INT64_MAX,
+                            .inside = {.fd = open(path, O_RDONLY | O_CLOEXEC), .from = from, .bytes = bytes}};
     if (in->inside.fd < 0)
         return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", name,
                              strerror(errno));
-    in->file = sf_open_virtual(&io, SFM_READ, &info, in);
-    bool good = open_file(in, &info, why, cap);
+    bool good = sound_header_read(&in->inside, name, REASON(why, cap)) == HC_OK;
+    if (good) in->file = sound_part_open(&in->inside, &info);
+    good = good && open_file(in, &info, why, cap);
     if (!in->file) close(in->inside.fd);
     if (!good) sound_in_close(in);
     return good;

@@ -1,7 +1,9 @@
 #include "sound_header.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum {
@@ -29,18 +31,12 @@ static const struct container containers[] = {
     {"caff", "desc", 8, 8, 4, 8, 0, 1, true, "data", 4},
 };
 
-struct source { /* the bytes of a header: of a file, or of a pipe's first bytes */
-    const struct sound_part *file;
-    const unsigned char *head;
-    int64_t bytes; /* of the sound; of a pipe those of `head` */
-};
-
-static bool look(const struct source *s, int64_t at, void *to, size_t n)
+static bool look(const struct sound_part *s, int64_t at, void *to, size_t n)
 {
     if (at < 0 || at > s->bytes - (int64_t)n) return false;
-    if (!s->file) return memcpy(to, s->head + at, n);
+    if (s->head) return memcpy(to, s->head + at, n);
     ssize_t got;
-    do got = pread(s->file->fd, to, n, s->file->from + at);
+    do got = pread(s->fd, to, n, s->from + at);
     while (got < 0 && errno == EINTR);
     return got == (ssize_t)n;
 }
@@ -65,7 +61,7 @@ struct chunk {
     uint64_t size;          /* as the file has it */
 };
 
-static bool chunk_read(const struct source *s, const struct container *c, int64_t at, struct chunk *chunk)
+static bool chunk_read(const struct sound_part *s, const struct container *c, int64_t at, struct chunk *chunk)
 {
     unsigned char size[8];
     *chunk = (struct chunk){.at = at, .body = at + c->id_bytes + c->size_bytes, .next = INT64_MAX};
@@ -79,7 +75,7 @@ static bool chunk_read(const struct source *s, const struct container *c, int64_
 }
 
 /* Are the bytes from `at` to the end of the sound chunks? Samples are not. The last chunk may lack its padding. */
-static bool are_chunks(const struct source *s, const struct container *c, int64_t at)
+static bool are_chunks(const struct sound_part *s, const struct container *c, int64_t at)
 {
     for (int n = 0; n < MAX_CHUNKS && at < s->bytes; n++) {
         struct chunk chunk;
@@ -94,7 +90,7 @@ static bool are_chunks(const struct source *s, const struct container *c, int64_
 
 /* ---- the width of the samples ------------------------------------------------------------------- */
 
-static int check_format(const struct source *s, const struct container *c, const struct chunk *chunk,
+static int check_format(const struct sound_part *s, const struct container *c, const struct chunk *chunk,
                         struct sound_header *header, const char *path, struct reason *why)
 {
     unsigned char f[EXTENSIBLE_BYTES] = {0};
@@ -126,7 +122,7 @@ static int check_format(const struct source *s, const struct container *c, const
 /* ---- the length --------------------------------------------------------------------------------- */
 
 /* The chunk of the samples has no length. ds64: offset of RF64's length; 0: none. */
-static void check_length(const struct source *s, const struct container *c, const struct chunk *chunk, int64_t ds64,
+static void check_length(const struct sound_part *s, const struct container *c, const struct chunk *chunk, int64_t ds64,
                          struct sound_header *header)
 {
     unsigned char wide[8];
@@ -135,7 +131,7 @@ static void check_length(const struct source *s, const struct container *c, cons
     bool is_caf = c->magic[0] == 'c', has_wide = ds64 && look(s, ds64, wide, sizeof wide);
     if (has_wide && (size == 0 || size == UINT32_MAX)) size = number(wide, 8, c->is_big);
     if ((size > (uint64_t)c->empty && !(size == UINT64_MAX && (is_caf || has_wide))) || s->bytes < start) return;
-    if (s->file && (s->bytes == start || are_chunks(s, c, start))) return;
+    if (!s->head && (s->bytes == start || are_chunks(s, c, start))) return;
     uint64_t bytes = (uint64_t)(s->bytes - chunk->body) + (uint64_t)c->size_counts;
     header->is_unclosed = size <= (uint64_t)c->empty; /* all bits set: the length is not known, as in a pipe */
     if (has_wide) edit(header, ds64, 8, c->is_big, bytes);
@@ -145,23 +141,54 @@ static void check_length(const struct source *s, const struct container *c, cons
                            : longest);
 }
 
-static void check_au(const struct source *s, struct sound_header *header)
+static void check_au(const struct sound_part *s, struct sound_header *header)
 {
     unsigned char head[12];
     if (!look(s, 0, head, sizeof head)) return;
     bool is_big = head[0] == '.';
-    if (number(head + 8, 4, is_big) != 0 || (s->file && (uint64_t)s->bytes <= number(head + 4, 4, is_big))) return;
+    if (number(head + 8, 4, is_big) != 0 || (!s->head && (uint64_t)s->bytes <= number(head + 4, 4, is_big))) return;
     header->is_unclosed = true;
     edit(header, 8, 4, is_big, UINT32_MAX);
 }
 
-static int header_read(const struct source *s, struct sound_header *header, const char *path, struct reason *why)
+/* A FLAC whose loudspeakers are not the usual ones has them in a comment. */
+static void check_flac(const struct sound_part *s, struct sound_header *header)
 {
+    static const char tag[] = "WAVEFORMATEXTENSIBLE_CHANNEL_MASK=0x";
+    enum { COMMENTS = 4, LAST = 0x80, MAX_BLOCKS = 128, NAME = sizeof tag - 1 };
+    unsigned char head[4] = {0}, text[NAME + 9] = {0}; /* up to 8 digits, and a final 0 */
+    int64_t at = 4;
+    for (int n = 0; n < MAX_BLOCKS && !(head[0] & LAST) && look(s, at, head, 4); n++) {
+        int64_t end = at + 4 + (int64_t)number(head + 1, 3, true);
+        at += 4;
+        if ((head[0] & ~LAST) != COMMENTS) {
+            at = end;
+            continue;
+        }
+        unsigned char size[4];
+        for (int i = 0; i < MAX_CHUNKS && at + 4 <= end && look(s, at, size, 4); i++) {
+            int64_t bytes = (int64_t)number(size, 4, false); /* first the writer, whose size the count follows */
+            bool fits = bytes > NAME && bytes < (int64_t)sizeof text;
+            if (i > 0 && fits && look(s, at + 4, text, (size_t)bytes) && !strncasecmp((char *)text, tag, NAME)) {
+                text[bytes] = 0;
+                header->loudspeakers = (int64_t)strtoul((char *)text + NAME, NULL, 16);
+                return;
+            }
+            at += 4 + bytes + (i == 0 ? 4 : 0);
+        }
+        return;
+    }
+}
+
+int sound_header_read(struct sound_part *s, const char *path, struct reason *why)
+{
+    struct sound_header *header = &s->header;
     char magic[4], form[4];
     const struct container *c = containers, *end = c + sizeof containers / sizeof *containers;
     *header = (struct sound_header){.loudspeakers = NO_LOUDSPEAKERS};
     if (!look(s, 0, magic, sizeof magic)) return HC_OK;
     if (memcmp(magic, ".snd", 4) == 0 || memcmp(magic, "dns.", 4) == 0) check_au(s, header);
+    if (memcmp(magic, "fLaC", 4) == 0) check_flac(s, header);
     while (c < end && !(memcmp(magic, c->magic, 4) == 0 && look(s, c->form_at, form, 4) && !memcmp(form, c->form, 4)))
         c++;
     if (c == end) return HC_OK;
@@ -179,16 +206,6 @@ static int header_read(const struct source *s, struct sound_header *header, cons
         if (is_end) check_length(s, c, &chunk, ds64, header);
     }
     return error;
-}
-
-int sound_header_read(struct sound_part *part, const char *path, struct reason *why)
-{
-    return header_read(&(struct source){.file = part, .bytes = part->bytes}, &part->header, path, why);
-}
-
-int sound_header_peek(struct sound_header *header, const void *head, size_t bytes)
-{
-    return header_read(&(struct source){.head = head, .bytes = (int64_t)bytes}, header, "", NULL);
 }
 
 /* ---- libsndfile's view -------------------------------------------------------------------------- */

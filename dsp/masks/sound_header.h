@@ -4,7 +4,7 @@
  *   nBlockAlign   libsndfile takes the width of a sample from wBitsPerSample. A wider container holds the bits at its
  *                 top: 24 bits in 4 bytes are read as 32 bits.
  *   length 0      of the samples, with samples behind it: a stream, or a recorder that did not close the file
- *   loudspeakers  of WAVE_FORMAT_EXTENSIBLE
+ *   loudspeakers  of WAVE_FORMAT_EXTENSIBLE, and in the comments of a FLAC
  *
  * WAV, RF64 and W64 have all three; AIFF, CAF and AU have a length.
  */
@@ -37,16 +37,14 @@ struct sound_header {
 /* A sound in `bytes` of a file, from offset `from` on. */
 struct sound_part {
     int fd;
+    const char *head;        /* the first `bytes` of a pipe, in place of a file; NULL: a file */
     int64_t from, bytes, at; /* at: libsndfile's offset in the sound */
     struct sound_header header;
 };
 
-/* Reads part->header of a file that can seek. path: for the message. Fails with HC_EINVAL if the width of the samples
+/* Reads part->header of a file that can seek, or of a pipe. path: for the message. Fails with HC_EINVAL if the width of the samples
  * is not clear. A header that cannot be read has no edits: libsndfile reports why. */
 int sound_header_read(struct sound_part *part, const char *path, struct reason *why);
-
-/* Does the same for the first bytes of a pipe, whose length is not known. */
-int sound_header_peek(struct sound_header *header, const void *head, size_t bytes);
 
 #ifdef HC_WITH_SNDFILE
 /* Opens the sound, with the edits. part must outlive the SNDFILE, and part->fd stays the caller's. NULL: sf_error. */

@@ -1,6 +1,5 @@
 #include "sound_in.h"
 
-#include "dsp/base/error.h"
 #include "dsp/haloconv_files.h"
 #include "dsp/sndfile_log.h"
 #include "host/message.h"
@@ -34,8 +33,8 @@ static size_t peek(int fd, char *head, size_t bytes)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Do the bytes contain the whole header of a WAV, up to its samples, and does libsndfile read it right from a pipe? It
- * does not with an unusual LIST chunk. */
+/* Do the bytes contain the whole header of a WAV, up to its samples, that libsndfile reads right from a pipe? An unusual
+ * LIST chunk it does not. */
 static bool is_wav_header(const char *head, size_t bytes)
 {
     if (bytes < 12 || memcmp(head, "RIFF", 4) != 0 || memcmp(head + 8, "WAVE", 4) != 0) return false;
@@ -53,15 +52,15 @@ static bool is_wav_header(const char *head, size_t bytes)
 
 /* Can libsndfile read this pipe directly? It seeks in most formats, and never returns on a WAV that is cut in a LIST
  * chunk before its samples. A writer may split the header: after 0.1 s the spool is used. */
-static bool can_stream(int fd)
+static bool can_stream(struct sound_in *in, int fd)
 {
     char head[4096];
     for (int attempt = 0; attempt < 50; attempt++) {
         if (attempt) usleep(2000);
         size_t n = peek(fd, head, sizeof head);
-        struct sound_header header;
+        struct sound_part part = {.head = head, .bytes = (int64_t)n};
         if (is_wav_header(head, n) || (n >= 12 && memcmp(head, ".snd", 4) == 0))
-            return sound_header_peek(&header, head, n) == HC_OK && header.n_edits == 0;
+            return sound_header_read(&part, "", NULL) == HC_OK && (in->inside.header = part.header).n_edits == 0;
         if (n == 0 || n == sizeof head || (n >= 4 && memcmp(head, "RIFF", 4) != 0 && memcmp(head, ".snd", 4) != 0))
             return false;
     }
@@ -112,7 +111,7 @@ static int open_descriptor(struct sound_in *in, bool headerless, char *why, size
         goto fail;
     }
     if (S_ISREG(status.st_mode)) return fd;
-    in->is_pipe = headerless || can_stream(fd);
+    in->is_pipe = headerless || can_stream(in, fd);
     in->spooled = !in->is_pipe;
     if (in->spooled && !copy_to_spool(&fd, in->path, why, cap)) goto fail;
     return fd;
@@ -216,9 +215,21 @@ static bool open_file(struct sound_in *in, const SF_INFO *info, char *why, size_
            (copy_strings(in) || message_write(why, cap, "%s: no memory for its title; free some memory", in->path));
 }
 
+/* Opens in->inside, whose descriptor it closes after a failure. */
+static bool open_part(struct sound_in *in, char *why, size_t cap)
+{
+    SF_INFO info = {0};
+    in->file = sound_part_open(&in->inside, &info);
+    bool good = open_file(in, &info, why, cap);
+    if (!in->file) close(in->inside.fd);
+    if (!good) sound_in_close(in);
+    return good;
+}
+
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap)
 {
     *in = (struct sound_in){.path = path, .fd = -1, .inside.fd = -1, .end = INT64_MAX};
+    in->inside.header.loudspeakers = NO_LOUDSPEAKERS;
     int fd = open_descriptor(in, raw != NULL, why, cap);
     if (fd < 0) return false;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
@@ -226,21 +237,19 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
     /* Open the file by its name if possible: libsndfile recognises a few headerless formats by their extension. */
     bool is_regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
     bool by_name = strcmp(path, "-") != 0 && is_regular && !in->spooled;
-    struct sound_part part = {.fd = fd, .bytes = is_regular ? status.st_size : 0};
-    if (!raw && sound_header_read(&part, path, REASON(why, cap)) != HC_OK) {
-        close(fd);
-        return false;
+    if (!raw && is_regular) {
+        in->inside = (struct sound_part){.fd = fd, .bytes = status.st_size};
+        if (sound_header_read(&in->inside, path, REASON(why, cap)) != HC_OK) {
+            close(fd);
+            return false;
+        }
+        if (in->inside.header.n_edits > 0) return open_part(in, why, cap);
+        in->inside.fd = -1;
     }
-    in->inside.header = part.header;
-    bool is_edited = part.header.n_edits > 0;
-    if (is_edited) in->inside = part;
-    in->file = is_edited ? sound_part_open(&in->inside, &info)
-               : by_name ? sf_open(path, SFM_READ, &info)
-                         : sf_open_fd(fd, SFM_READ, &info, 1);
-    if (by_name && !is_edited) close(fd);
+    in->file = by_name ? sf_open(path, SFM_READ, &info) : sf_open_fd(fd, SFM_READ, &info, 1);
+    if (by_name) close(fd);
     bool good = open_file(in, &info, why, cap);
-    if (!in->file && is_edited) close(fd);
-    if (good && by_name && !is_edited) find_offsets(in, raw);
+    if (good && by_name) find_offsets(in, raw);
     if (!good) sound_in_close(in);
     return good;
 }
@@ -250,7 +259,6 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
 bool sound_in_open_inside(struct sound_in *in, const char *name, const char *path, int64_t from, int64_t bytes,
                           char *why, size_t cap)
 {
-    SF_INFO info = {0};
     *in = (struct sound_in){.path = name,
                             .fd = -1,
                             .end = INT64_MAX,
@@ -258,12 +266,9 @@ bool sound_in_open_inside(struct sound_in *in, const char *name, const char *pat
     if (in->inside.fd < 0)
         return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", name,
                              strerror(errno));
-    bool good = sound_header_read(&in->inside, name, REASON(why, cap)) == HC_OK;
-    if (good) in->file = sound_part_open(&in->inside, &info);
-    good = good && open_file(in, &info, why, cap);
-    if (!in->file) close(in->inside.fd);
-    if (!good) sound_in_close(in);
-    return good;
+    if (sound_header_read(&in->inside, name, REASON(why, cap)) == HC_OK) return open_part(in, why, cap);
+    close(in->inside.fd);
+    return false;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */

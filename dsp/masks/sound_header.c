@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 enum {
@@ -15,8 +14,8 @@ enum {
 };
 
 struct container {
-    const char *magic, *form;              /* first four bytes, and those at form_at */
-    int form_at, first;                    /* first: offset of the first chunk */
+    const char *magic;                     /* first four bytes */
+    int first;                             /* offset of the first chunk */
     int id_bytes, size_bytes, size_counts; /* size_counts: bytes of a chunk's head that its size includes */
     int alignment;                         /* of chunks */
     bool is_big;                           /* the highest byte of a number is first */
@@ -25,10 +24,9 @@ struct container {
 };
 
 static const struct container containers[] = {
-    {"RIFF", "WAVE", 8, 12, 4, 4, 0, 2, false, "data", 0}, {"RF64", "WAVE", 8, 12, 4, 4, 0, 2, false, "data", 0},
-    {"RIFX", "WAVE", 8, 12, 4, 4, 0, 2, true, "data", 0},  {"riff", "wave", 24, 40, 16, 8, 24, 8, false, "data", 24},
-    {"FORM", "AIFF", 8, 12, 4, 4, 0, 2, true, "SSND", 8},  {"FORM", "AIFC", 8, 12, 4, 4, 0, 2, true, "SSND", 8},
-    {"caff", "desc", 8, 8, 4, 8, 0, 1, true, "data", 4},
+    {"RIFF", 12, 4, 4, 0, 2, false, "data", 0}, {"RF64", 12, 4, 4, 0, 2, false, "data", 0},
+    {"RIFX", 12, 4, 4, 0, 2, true, "data", 0},  {"riff", 40, 16, 8, 24, 8, false, "data", 24},
+    {"FORM", 12, 4, 4, 0, 2, true, "SSND", 8},  {"caff", 8, 4, 8, 0, 1, true, "data", 4},
 };
 
 static bool look(const struct sound_part *s, int64_t at, void *to, size_t n)
@@ -127,7 +125,7 @@ static void check_length(const struct sound_part *s, const struct container *c, 
 {
     unsigned char wide[8];
     int64_t start = chunk->body + (c->size_counts ? 0 : c->empty);
-    uint64_t size = chunk->size, longest = c->size_bytes == 4 ? UINT32_MAX : INT64_MAX;
+    uint64_t size = chunk->size;
     bool is_caf = c->magic[0] == 'c', has_wide = ds64 && look(s, ds64, wide, sizeof wide);
     if (has_wide && (size == 0 || size == UINT32_MAX)) size = number(wide, 8, c->is_big);
     if ((size > (uint64_t)c->empty && !(size == UINT64_MAX && (is_caf || has_wide))) || s->bytes < start) return;
@@ -135,10 +133,8 @@ static void check_length(const struct sound_part *s, const struct container *c, 
     uint64_t bytes = (uint64_t)(s->bytes - chunk->body) + (uint64_t)c->size_counts;
     header->is_unclosed = size <= (uint64_t)c->empty; /* all bits set: the length is not known, as in a pipe */
     if (has_wide) edit(header, ds64, 8, c->is_big, bytes);
-    edit(header, chunk->at + c->id_bytes, c->size_bytes, c->is_big,
-         has_wide          ? UINT32_MAX
-         : bytes < longest ? bytes
-                           : longest);
+    if (has_wide || (c->size_bytes == 4 && bytes > UINT32_MAX)) bytes = UINT32_MAX;
+    edit(header, chunk->at + c->id_bytes, c->size_bytes, c->is_big, bytes);
 }
 
 static void check_au(const struct sound_part *s, struct sound_header *header)
@@ -151,46 +147,27 @@ static void check_au(const struct sound_part *s, struct sound_header *header)
     edit(header, 8, 4, is_big, UINT32_MAX);
 }
 
-/* A FLAC whose loudspeakers are not the usual ones has them in a comment. */
+/* A FLAC whose loudspeakers are not the usual ones has them in a comment, near its start. */
 static void check_flac(const struct sound_part *s, struct sound_header *header)
 {
     static const char tag[] = "WAVEFORMATEXTENSIBLE_CHANNEL_MASK=0x";
-    enum { COMMENTS = 4, LAST = 0x80, MAX_BLOCKS = 128, NAME = sizeof tag - 1 };
-    unsigned char head[4] = {0}, text[NAME + 9] = {0}; /* up to 8 digits, and a final 0 */
-    int64_t at = 4;
-    for (int n = 0; n < MAX_BLOCKS && !(head[0] & LAST) && look(s, at, head, 4); n++) {
-        int64_t end = at + 4 + (int64_t)number(head + 1, 3, true);
-        at += 4;
-        if ((head[0] & ~LAST) != COMMENTS) {
-            at = end;
-            continue;
-        }
-        unsigned char size[4];
-        for (int i = 0; i < MAX_CHUNKS && at + 4 <= end && look(s, at, size, 4); i++) {
-            int64_t bytes = (int64_t)number(size, 4, false); /* first the writer, whose size the count follows */
-            bool fits = bytes > NAME && bytes < (int64_t)sizeof text;
-            if (i > 0 && fits && look(s, at + 4, text, (size_t)bytes) && !strncasecmp((char *)text, tag, NAME)) {
-                text[bytes] = 0;
-                header->loudspeakers = (int64_t)strtoul((char *)text + NAME, NULL, 16);
-                return;
-            }
-            at += 4 + bytes + (i == 0 ? 4 : 0);
-        }
-        return;
-    }
+    char head[(16 << 10) + 1];
+    size_t n = s->bytes < (int64_t)sizeof head ? (size_t)s->bytes : sizeof head - 1;
+    const char *found = look(s, 0, head, n) ? memmem(head, n, tag, sizeof tag - 1) : NULL;
+    head[n] = 0;
+    if (found) header->loudspeakers = (int64_t)(strtoul(found + sizeof tag - 1, NULL, 16) & UINT32_MAX);
 }
 
 int sound_header_read(struct sound_part *s, const char *path, struct reason *why)
 {
     struct sound_header *header = &s->header;
-    char magic[4], form[4];
+    char magic[4];
     const struct container *c = containers, *end = c + sizeof containers / sizeof *containers;
     *header = (struct sound_header){.loudspeakers = NO_LOUDSPEAKERS};
     if (!look(s, 0, magic, sizeof magic)) return HC_OK;
     if (memcmp(magic, ".snd", 4) == 0 || memcmp(magic, "dns.", 4) == 0) check_au(s, header);
     if (memcmp(magic, "fLaC", 4) == 0) check_flac(s, header);
-    while (c < end && !(memcmp(magic, c->magic, 4) == 0 && look(s, c->form_at, form, 4) && !memcmp(form, c->form, 4)))
-        c++;
+    while (c < end && memcmp(magic, c->magic, 4) != 0) c++;
     if (c == end) return HC_OK;
     struct chunk chunk = {.next = c->first};
     int64_t ds64 = 0;
@@ -250,15 +227,9 @@ static sf_count_t part_read(void *buffer, sf_count_t bytes, void *data)
     return done;
 }
 
-static sf_count_t part_write(const void *buffer, sf_count_t bytes, void *data)
-{
-    (void)buffer, (void)bytes, (void)data;
-    return 0;
-}
-
 SNDFILE *sound_part_open(struct sound_part *part, SF_INFO *info)
 {
-    static SF_VIRTUAL_IO io = {part_length, part_seek, part_read, part_write, part_tell};
+    static SF_VIRTUAL_IO io = {.get_filelen = part_length, .seek = part_seek, .read = part_read, .tell = part_tell};
     part->at = 0;
     return sf_open_virtual(&io, SFM_READ, info, part);
 }

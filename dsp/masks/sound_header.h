@@ -42,8 +42,8 @@ struct sound_part {
     struct sound_header header;
 };
 
-/* Reads part->header of a file that can seek, or of a pipe. path: for the message. Fails with HC_EINVAL if the width of the samples
- * is not clear. A header that cannot be read has no edits: libsndfile reports why. */
+/* Reads part->header of a file that can seek, or of a pipe. path: for the message. Fails with HC_EINVAL if the width of
+ * the samples is not clear. A header that cannot be read has no edits: libsndfile reports why. */
 int sound_header_read(struct sound_part *part, const char *path, struct reason *why);
 
 #ifdef HC_WITH_SNDFILE

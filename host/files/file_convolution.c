@@ -53,7 +53,7 @@ static int64_t loudspeakers_of_flac(int n_channels)
 static int64_t loudspeakers_choose(int64_t of_input, int n_in, int n_out)
 {
     if (n_out == n_in && of_input != NO_LOUDSPEAKERS) return of_input;
-    if (n_out <= 2) return n_out == 1 ? MONO : STEREO;
+    if (n_out <= 2) return loudspeakers_of_flac(n_out);
     return of_input == 0 ? 0 : n_out == 6 ? FIVE_ONE : n_out == 8 ? SEVEN_ONE : 0;
 }
 
@@ -83,10 +83,8 @@ bool file_open_output(struct sound_out *out, int fd, const char *path, int forma
     int64_t of_input = in->inside.header.loudspeakers;
     if (is_flac && of_input == NO_LOUDSPEAKERS) of_input = loudspeakers_of_flac(in->n_channels);
     int64_t loudspeakers = loudspeakers_choose(of_input, in->n_channels, n_channels);
-    bool are_special = of_input > 0 && loudspeakers > 0 &&
-                       loudspeakers != (n_channels == 1   ? MONO
-                                        : n_channels == 2 ? STEREO
-                                                          : 0);
+    int64_t usual = n_channels <= 2 ? loudspeakers_of_flac(n_channels) : 0; /* those that every program assumes */
+    bool are_special = of_input > 0 && loudspeakers > 0 && loudspeakers != usual;
     int wide = SF_FORMAT_WAVEX | (whole & SF_FORMAT_SUBMASK);
     SF_INFO info = {.samplerate = in->rate, .channels = n_channels, .format = wide};
     if ((whole & SF_FORMAT_TYPEMASK) == SF_FORMAT_WAV && !(format & SF_FORMAT_TYPEMASK) && are_special &&

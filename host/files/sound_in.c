@@ -33,8 +33,8 @@ static size_t peek(int fd, char *head, size_t bytes)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Do the bytes contain the whole header of a WAV, up to its samples, that libsndfile reads right from a pipe? An unusual
- * LIST chunk it does not. */
+/* Do the bytes contain the whole header of a WAV, up to its samples, and no chunk that libsndfile reads wrongly from a
+ * pipe? An unusual LIST is one. */
 static bool is_wav_header(const char *head, size_t bytes)
 {
     if (bytes < 12 || memcmp(head, "RIFF", 4) != 0 || memcmp(head + 8, "WAVE", 4) != 0) return false;

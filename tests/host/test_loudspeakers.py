@@ -1,5 +1,5 @@
-"""The loudspeakers of the channels: an output has those of its input, or one line says that its format cannot keep them.
-They are read and written here without libsndfile."""
+"""The loudspeakers of the channels: an output has those of its input, or one line says that its format cannot keep
+them. They are read and written here without libsndfile."""
 
 import io
 import shutil
@@ -100,7 +100,7 @@ def flac(path, n_channels, mask=None):
         return
     content = path.read_bytes()
     text = f"WAVEFORMATEXTENSIBLE_CHANNEL_MASK=0x{mask:04X}".encode()
-    comments = struct.pack("<I", 4) + b"test" + struct.pack("<II", 2, 5) + b"A=bcd" + struct.pack("<I", len(text)) + text
+    comments = struct.pack("<I4sII5sI", 4, b"test", 2, 5, b"A=bcd", len(text)) + text
     end = 4 + 4 + 34  # behind STREAMINFO, which is now not the last block
     blocks, at, last = [], end, bool(content[4] & 0x80)
     while not last:
@@ -129,7 +129,8 @@ def test_the_comment_of_a_flac_gives_its_loudspeakers(one):
         assert f"does not keep the loudspeakers of the input (channel mask 0x{mask:x}); use --format wavex" in said
 
 
-@pytest.mark.parametrize("ending,options", [("w64", []), ("flac", []), ("au", []), ("caf", []), ("aiff", []), ("wav", ["--format", "wav:pcm16"])])
+@pytest.mark.parametrize("ending,options", [("w64", []), ("flac", []), ("au", []), ("caf", []), ("aiff", []),
+                                            ("wav", ["--format", "wav:pcm16"])])
 def test_a_format_that_cannot_keep_them_is_named_once(one, ending, options):
     for i in range(3):
         extensible(one / f"in{i}.wav", 6, 0x60f)

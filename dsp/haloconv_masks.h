@@ -63,6 +63,8 @@ typedef struct hc_responses { /* a mask as read from a file                     
     const hc_source *sources; /* [n_sources]: input i is source i                                                */
     const char *const *banks; /* [n_banks]: paths for hc_bank_load, which are not read yet                       */
     const hc_virtual_device *device; /* of a filter-chain of PipeWire; NULL: none                                */
+    double start;             /* seconds of frame 0 from the t = 0 that the file states, as REW does: -0.005 is t = 0
+                                 after 5 ms; 0: no statement                                                     */
 } hc_responses;
 
 enum {                        /* flags of hc_responses_load                                                      */

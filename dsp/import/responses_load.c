@@ -104,6 +104,7 @@ static int load_file(const struct rated_file *from, int rate, unsigned flags, hc
     bool keep = file.rate == 0 || limits.rate == 0 || limits.rate == file.rate;
     if (!error && !keep) error = mask_file_resample(&file, rate, path, why);
     responses->rate = file.rate;
+    responses->start = file.start;
     responses->n_channels = file.n_channels;
     responses->n_frames = file.n_frames;
     responses->channel = file.channel; /* hc_responses_free frees them */

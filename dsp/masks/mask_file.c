@@ -7,6 +7,7 @@
 #include "dsp/sndfile_log.h"
 #include "raw_samples.h"
 #include "resample.h"
+#include "sound_header.h"
 #include "utf16.h"
 
 #include <errno.h>
@@ -28,6 +29,8 @@ enum {
     READ_SAMPLES = 1 << 16, /* samples of one read, of all channels: they fit into the second-level cache */
     TILE = 16,              /* channels that are deinterleaved at once: a cache line of each frame */
 };
+
+#define LATE_S 0.01 /* a filter whose t = 0 lies later in its file is told to the user */
 
 struct frames {     /* samples as read, interleaved */
     float *samples; /* [n / n_channels][n_channels] */
@@ -134,10 +137,11 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
     return HC_OK;
 }
 
-static int read_sound(const char *path, struct frames *frames, int *rate, struct reason *why)
+static int read_sound_part(const char *path, struct sound_part *part, struct frames *frames, int *rate,
+                           struct reason *why)
 {
     SF_INFO info = {0};
-    SNDFILE *file = sf_open(path, SFM_READ, &info);
+    SNDFILE *file = part->header.n_edits > 0 ? sound_part_open(part, &info) : sf_open(path, SFM_READ, &info);
     if (!file) {
         int code = sf_error(NULL);
         if (code == SF_ERR_UNRECOGNISED_FORMAT)
@@ -169,10 +173,27 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
     sf_close(file);
     return error;
 }
-#else
-static int read_sound(const char *path, struct frames *frames, int *rate, struct reason *why)
+
+static int read_sound(const char *path, struct frames *frames, struct mask_file *to, struct reason *why)
 {
-    (void)frames, (void)rate;
+    struct stat status;
+    struct sound_part part = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    if (part.fd < 0 || fstat(part.fd, &status) != 0) {
+        int error = fail(HC_EFILE, why, "%s: %s; check the path and its permissions", path, strerror(errno));
+        if (part.fd >= 0) close(part.fd);
+        return error;
+    }
+    part.bytes = status.st_size;
+    int error = sound_header_read(&part, path, why);
+    if (!error) error = read_sound_part(path, &part, frames, &to->rate, why);
+    if (part.header.is_unclosed) snprintf(to->note, MASK_NOTE, "%s", SOUND_UNCLOSED);
+    close(part.fd);
+    return error;
+}
+#else
+static int read_sound(const char *path, struct frames *frames, struct mask_file *to, struct reason *why)
+{
+    (void)frames, (void)to;
     return fail(HC_EUNSUPPORTED, why,
                 "%s: this build reads no sound files; build it with libsndfile, or give a .txt of coefficients", path);
 }
@@ -183,10 +204,13 @@ static int read_sound(const char *path, struct frames *frames, int *rate, struct
 struct text_line { /* the line that is being read, for messages */
     const char *path;
     size_t line;
-    bool is_rew;   /* REW's export of an impulse response: comments begin with '*' or "//"             */
-    int rate;      /* Hz that REW's head states; 0: it states none                                     */
-    int n_headers; /* lines of names above the coefficients of a .csv */
-    char *note;    /* [MASK_NOTE] */
+    bool is_rew;  /* REW's export of an impulse response: comments begin with '*' or "//"             */
+    int rate;     /* Hz that REW's head states; 0: it states none                                     */
+    double start; /* seconds, from REW's head                                                         */
+    double peak;  /* before the samples were normalised, from REW's head; 0: unknown                  */
+    enum { REW_SILENT, REW_NORMALISED, REW_AS_MEASURED } level; /* as REW's head says                  */
+    int n_headers;                                              /* lines of names above the coefficients of a .csv */
+    char *note;                                                 /* [MASK_NOTE] */
 };
 
 static const char blanks[] = " \t\r", separators[] = " \t\r,;";
@@ -309,8 +333,41 @@ static int text_line_read(FILE *file, struct text_line *text, char *line, bool *
     return HC_OK;
 }
 
-/* Reads a line of the head of REW's export, such as "2.08E-5 // Sample interval (seconds)". The head ends with
- * "* Data start": *is_head then becomes false, and samples follow. */
+/* Reads a line such as "2.08E-5 // Sample interval (seconds)". A line of an unknown name is noted. */
+static int rew_field_read(struct text_line *text, const char *line, struct reason *why)
+{
+    enum { INTERVAL, START, PEAK, FIELDS };
+    static const struct {
+        const char *name, *what;
+        double min, max;
+    } fields[] = {{"Sample interval", "sample interval in seconds", 1e-9, 1},
+                  {"Start time", "start time in seconds", -1e6, 1e6},
+                  {"Peak value", "peak", -1e9, 1e9},
+                  {"Peak index", NULL, 0, 0},
+                  {"Response length", NULL, 0, 0},
+                  {"Data offset", NULL, 0, 0}}; /* the sound pressure of full scale */
+    enum { NAMES = sizeof fields / sizeof *fields };
+    const char *name = strstr(line, "//");
+    int i = 0;
+    if (!name) return HC_OK;
+    name += 2 + strspn(name + 2, blanks);
+    while (i < NAMES && strncmp(name, fields[i].name, strlen(fields[i].name)) != 0) i++;
+    if (i == NAMES) header_note(text, line);
+    if (i >= FIELDS) return HC_OK;
+    double value;
+    int error = refuse_decimal_comma(text, line, why);
+    if (error) return error;
+    if (!number_read(line, fields[i].min, fields[i].max, &value))
+        return fail(HC_EINVAL, why, "%s:%zu: the %s is %g; give %g to %g", text->path, text->line, fields[i].what,
+                    value, fields[i].min, fields[i].max);
+    if (i == INTERVAL) text->rate = (int)lrint(1 / value);
+    if (i == START) text->start = value;
+    if (i == PEAK) text->peak = value;
+    return HC_OK;
+}
+
+/* Reads a line of the head of REW's export. The head ends with "* Data start": *is_head then becomes false, and samples
+ * follow. */
 static int rew_head_read(struct text_line *text, const char *line, bool *is_head, struct reason *why)
 {
     if (strncmp(line, "* Data start", 12) == 0) {
@@ -320,21 +377,32 @@ static int rew_head_read(struct text_line *text, const char *line, bool *is_head
                         "%s:%zu: the lines above have no sample interval; export the response from REW again",
                         text->path, text->line);
     }
-    if (strstr(line, "// Sample interval")) {
-        int error = refuse_decimal_comma(text, line, why);
-        if (error) return error;
-        double interval;
-        if (!number_read(line, 1e-9, 1, &interval))
-            return fail(HC_EINVAL, why, "%s:%zu: the sample interval is %g s; give 1e-9 to 1", text->path, text->line,
-                        interval);
-        text->rate = (int)lrint(1 / interval);
-    }
+    if (strncmp(line, "* IR is normali", 15) == 0) text->level = REW_NORMALISED;
+    if (strncmp(line, "* IR is not normali", 19) == 0) text->level = REW_AS_MEASURED;
     if (strstr(line, "Freq(Hz)"))
         return fail(HC_EINVAL, why,
                     "%s:%zu: has the frequency response of a measurement; export its impulse response from REW, "
                     "or make a filter of this curve by `haloconv design target`",
                     text->path, text->line);
-    return HC_OK;
+    return *line == '*' ? HC_OK : rew_field_read(text, line, why);
+}
+
+/* Gives a normalised response of REW its level. A head that says nothing about it means samples that reach 1: REW
+ * interpolates the peak, so that the largest sample may be a little lower. */
+static void rew_scale(const struct text_line *text, struct frames *frames)
+{
+    float largest = 0;
+    for (size_t i = 0; i < frames->n; i++)
+        if (fabsf(frames->samples[i]) > fabsf(largest)) largest = frames->samples[i];
+    bool reaches_1 = fabsf(largest) > 0.999f && fabsf(largest) < 1.001f;
+    if (text->level == REW_AS_MEASURED || (text->level == REW_SILENT && (!reaches_1 || text->peak == 0)))
+        return;
+    if (text->peak == 0) {
+        snprintf(text->note, MASK_NOTE, "is normalised, and its head has no peak: its level is unknown");
+        return;
+    }
+    float scale = (float)(text->peak < 0 && largest > 0 ? text->peak : fabs(text->peak)); /* the sign of the peak */
+    for (size_t i = 0; i < frames->n; i++) frames->samples[i] *= scale;
 }
 
 /* Appends a frame of n numbers. */
@@ -433,7 +501,13 @@ static int read_text(const char *path, int skip, int max, struct frames *frames,
         snprintf(to->note, MASK_NOTE,
                  "its first column rises as frequencies do; `haloconv design target` makes a filter "
                  "of a curve");
+    if (!error && text.is_rew) rew_scale(&text, frames);
+    if (!error && !*to->note && text.start < -LATE_S)
+        snprintf(to->note, MASK_NOTE,
+                 "t = 0 is at frame %.0f (%.2f ms); a filter plays that late unless `haloconv mask trim` cuts it",
+                 floor(-text.start * text.rate + 0.01), -1e3 * text.start);
     to->rate = text.rate;
+    to->start = text.start;
     return error;
 }
 
@@ -564,7 +638,7 @@ int mask_file_read(struct mask_file *file, const char *path, const struct mask_l
         return mask_file_read_text(file, path, 0, 0, limits, why);
     *file = (struct mask_file){0};
     int error = mask_file_check(path, why);
-    if (!error) error = read_sound(path, &frames, &file->rate, why);
+    if (!error) error = read_sound(path, &frames, file, why);
     return channels_make(file, &frames, error, path, why);
 }
 
@@ -595,7 +669,7 @@ void mask_file_free(struct mask_file *file)
 
 int mask_file_resample(struct mask_file *file, int rate, const char *path, struct reason *why)
 {
-    struct mask_file at_rate = {.rate = rate};
+    struct mask_file at_rate = {.rate = rate, .start = file->start};
     int length = 0;
     int error = resample_length(file->rate, rate, file->n_frames, path, &length, why);
     if (!error) error = mask_file_make(&at_rate, file->n_channels, length, path, why);

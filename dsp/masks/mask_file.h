@@ -25,8 +25,9 @@ struct mask_limits {         /* mask_file_read refuses a longer file by its head
 struct mask_file {
     int n_channels, n_frames;
     int rate;                /* Hz; 0 for a text                                            */
+    double start;            /* seconds of frame 0 from t = 0, as REW states it; 0: no statement                 */
     float **channel;         /* [n_channels][n_frames]; one allocation, channel[0] owns it  */
-    char note[MASK_NOTE];    /* text of a warning: skipped lines of a .csv, or a likely curve; "": none */
+    char note[MASK_NOTE];    /* text of a warning, such as skipped lines of a .csv; "": none */
     int n_left;              /* frames of the file that `max` left out                        */
 };
 

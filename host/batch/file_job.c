@@ -33,6 +33,7 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
     bool good = member ? sound_in_open_inside(&job->in, row->input, row->tar->content_path, member->from, member->bytes,
                                               why, cap)
                        : sound_in_open(&job->in, row->input, NULL, why, cap);
+    if (good && job->in.inside.header.is_unclosed) message_note("%s: " SOUND_UNCLOSED, row->input);
     if (!good || (row->start_s == 0 && isinf(row->length_s))) return good;
     double first = round(row->start_s * job->in.rate), n = fmax(round(row->length_s * job->in.rate), 1);
     return sound_in_cut(&job->in, (int64_t)first, n < 1e18 ? (int64_t)n : INT64_MAX, why, cap);

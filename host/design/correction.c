@@ -346,7 +346,8 @@ static void find_arrivals(struct correction *c, const struct correction_work *w)
     for (int ch = 0; ch < c->n_channels; ch++) {
         double frames = 0;
         for (int i = 0; i < w->n_positions * w->n_channels; i += w->n_channels)
-            frames += w->direct[i + ch] - w->direct[i];
+            frames +=
+                w->direct[i + ch] - w->direct[i] + (w->responses[i + ch].start_s - w->responses[i].start_s) * rate;
         c->channel[ch].arrival_s = frames / w->n_positions / rate;
         last_s = fmax(last_s, c->channel[ch].arrival_s);
     }

@@ -39,6 +39,7 @@ struct correction_response {  /* the response of a loudspeaker at a position    
     int n_frames;
     const char *name;         /* name of its file                                                                    */
     int channel;              /* channel of the file, from 1                                                         */
+    double start_s;           /* time of frame 0, as the file states it; 0: no statement                             */
 };
 
 struct correction_settings {

@@ -72,7 +72,7 @@ static bool assign_channels(struct measurement_layout *l, const hc_responses *fi
             if (at < sizeof line) at += (size_t)snprintf(line + at, sizeof line - at, " %s", names[i]);
             if (position < l->n_positions)
                 l->responses[position * l->n_channels + ch] =
-                    (struct correction_response){files[i].channel[0], files[i].n_frames, names[i], 1};
+                    (struct correction_response){files[i].channel[0], files[i].n_frames, names[i], 1, files[i].start};
             position++;
         }
         if (position != l->n_positions)
@@ -98,7 +98,7 @@ static bool assign_positions(struct measurement_layout *l, const hc_responses *f
                                  l->n_channels);
         for (int ch = 0; ch < l->n_channels; ch++)
             l->responses[i * l->n_channels + ch] =
-                (struct correction_response){files[i].channel[ch], files[i].n_frames, names[i], ch + 1};
+                (struct correction_response){files[i].channel[ch], files[i].n_frames, names[i], ch + 1, files[i].start};
     }
     if (n > 1)
         message_note("the files are %d positions of the microphone%s", n,

@@ -115,8 +115,9 @@ static const struct command_line convolve_line = {
             "MASK is a sound file, a text of coefficients (see haloconv --help for its channels), or a configuration "
             "(.conf) with as many inputs as INPUT has channels. A mask at another rate is resampled to INPUT's.\v"
             "A WAV file of more than 4 GiB becomes RF64. Samples beyond full scale are limited where the format has a "
-            "limit, and counted. On a pipe, WAV, AU and AIFF are read as they come, and AU, raw, Ogg, IRCAM, PVF and "
-            "PAF are written as they come; other formats pass through a temporary file in $TMPDIR.\n\n"
+            "limit, and counted. OUTPUT has the loudspeakers of INPUT's channels if it has as many. On a pipe, WAV and "
+            "AU are read as they come, and AU, raw, Ogg, IRCAM, PVF and PAF are written as they come; other formats "
+            "pass through a temporary file in $TMPDIR.\n\n"
             "  haloconv convolve voice.wav hall.wav -o wet.flac --dry 0 --wet -12\n"
             "  haloconv convolve voice.wav kemar.sofa --path walk.csv -o moving.wav\n\n"
             "Names for --format:",
@@ -336,6 +337,7 @@ static bool convolve_sound(struct convolution *run)
     if (!sound_in_open(&run->in, s->input, s->raw.samplerate ? &s->raw : NULL, run->why, sizeof run->why)) return false;
     if (run->in.spooled)
         message_note("%s: copied to a temporary file, because its format cannot be read from a pipe", s->input);
+    if (run->in.inside.header.is_unclosed) message_note("%s: " SOUND_UNCLOSED, s->input);
     double start = stopwatch_now();
     if (!(s->moving.path ? load_bank(run) : load_mask(run))) return false;
     run->mask_s = stopwatch_now() - start;

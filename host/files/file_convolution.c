@@ -4,6 +4,7 @@
 #include "host/stopwatch.h"
 #include "sound_format.h"
 
+#include <stdatomic.h>
 #include <unistd.h>
 
 enum {
@@ -33,19 +34,67 @@ bool file_engine_failed(hc_engine *engine, char *why, size_t cap)
 
 bool file_too_loud(const char *path, char *why, size_t cap)
 {
-    return message_write(why, cap,
-                         "%s: the output exceeds the range of a float; use a lower --gain, or a quieter mask or input",
-                         path);
+    return message_write(
+        why, cap, "%s: the output exceeds the range of a float; use a lower --gain, or a quieter mask or input", path);
+}
+
+/* ---- loudspeakers: the bits of dwChannelMask of WAV, in the order of the channels ---------------- */
+
+enum { MONO = 0x4, STEREO = 0x3, FIVE_ONE = 0x3f, SEVEN_ONE = 0x63f };
+
+/* Returns the loudspeakers of a FLAC without a comment about them. */
+static int64_t loudspeakers_of_flac(int n_channels)
+{
+    static const int usual[] = {MONO, STEREO, 0x7, 0x33, 0x37, FIVE_ONE, 0x70f, SEVEN_ONE};
+    return n_channels <= (int)(sizeof usual / sizeof *usual) ? usual[n_channels - 1] : NO_LOUDSPEAKERS;
+}
+
+/* Returns the loudspeakers of the input, for as many channels; for other numbers the usual ones, or none. */
+static int64_t loudspeakers_choose(int64_t of_input, int n_in, int n_out)
+{
+    if (n_out == n_in && of_input != NO_LOUDSPEAKERS) return of_input;
+    if (n_out <= 2) return loudspeakers_of_flac(n_out);
+    return of_input == 0 ? 0 : n_out == 6 ? FIVE_ONE : n_out == 8 ? SEVEN_ONE : 0;
+}
+
+/* Sets the loudspeakers of an output. If it has those of the input, one line says that its container cannot keep them;
+ * so does one for a whole batch. */
+static void set_loudspeakers(struct sound_out *out, const struct sound_in *in, int64_t loudspeakers, bool are_special)
+{
+    static atomic_flag is_said = ATOMIC_FLAG_INIT;
+    int container = out->format & SF_FORMAT_TYPEMASK;
+    bool is_kept = container == SF_FORMAT_WAVEX || container == SF_FORMAT_RF64 ||
+                   (container == SF_FORMAT_FLAC && loudspeakers == loudspeakers_of_flac(out->n_channels));
+    out->loudspeakers = (uint32_t)loudspeakers;
+    if (container == SF_FORMAT_WAVEX && (in->format & SF_FORMAT_TYPEMASK) == container &&
+        out->n_channels == in->n_channels)
+        sf_command(out->file, SFC_WAVEX_SET_AMBISONIC, NULL, sf_command(in->file, SFC_WAVEX_GET_AMBISONIC, NULL, 0));
+    if (is_kept || !are_special || out->n_channels != in->n_channels || atomic_flag_test_and_set(&is_said)) return;
+    char name[64];
+    message_note("%s: %s does not keep the loudspeakers of the input (channel mask 0x%llx); use --format wavex",
+                 out->path, sound_format_name(out->format, name, sizeof name), (long long)loudspeakers);
 }
 
 bool file_open_output(struct sound_out *out, int fd, const char *path, int format, enum dither dither,
                       const struct sound_in *in, int n_channels, struct output_range range, char *why, size_t cap)
 {
     int whole = sound_format_choose(format, path, in->format, in->rate, n_channels, why, cap);
+    bool is_flac = (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC;
+    int64_t of_input = in->inside.header.loudspeakers;
+    if (is_flac && of_input == NO_LOUDSPEAKERS) of_input = loudspeakers_of_flac(in->n_channels);
+    int64_t loudspeakers = loudspeakers_choose(of_input, in->n_channels, n_channels);
+    int64_t usual = n_channels <= 2 ? loudspeakers_of_flac(n_channels) : 0; /* those that every program assumes */
+    bool are_special = of_input > 0 && loudspeakers > 0 && loudspeakers != usual;
+    int wide = SF_FORMAT_WAVEX | (whole & SF_FORMAT_SUBMASK);
+    SF_INFO info = {.samplerate = in->rate, .channels = n_channels, .format = wide};
+    if ((whole & SF_FORMAT_TYPEMASK) == SF_FORMAT_WAV && !(format & SF_FORMAT_TYPEMASK) && are_special &&
+        sf_format_check(&info))
+        whole = wide; /* a plain WAV has no loudspeakers; `format` may ask for it */
     int64_t n_frames = in->n_frames < 0 ? -1 : in->n_frames + range.extra;
     if (!whole && fd >= 0) close(fd);
     if (!whole || !sound_out_open(out, fd, path, whole, in->rate, n_channels, n_frames, in->strings, why, cap))
         return false;
+    set_loudspeakers(out, in, loudspeakers, are_special);
     out->dithers = dither == DITHER_TPDF && sound_format_can_dither(whole);
     return true;
 }

@@ -33,13 +33,17 @@ static size_t peek(int fd, char *head, size_t bytes)
     return n > 0 ? (size_t)n : 0;
 }
 
-/* Do the bytes contain the whole header of a WAV, up to its samples? */
+/* Do the bytes contain the whole header of a WAV, up to its samples, and no chunk that libsndfile reads wrongly from a
+ * pipe? An unusual LIST is one. */
 static bool is_wav_header(const char *head, size_t bytes)
 {
     if (bytes < 12 || memcmp(head, "RIFF", 4) != 0 || memcmp(head + 8, "WAVE", 4) != 0) return false;
     for (size_t at = 12; at + 8 <= bytes;) {
         uint32_t size;
         if (memcmp(head + at, "data", 4) == 0) return true;
+        if (memcmp(head + at, "LIST", 4) == 0 &&
+            (at + 12 > bytes || (memcmp(head + at + 8, "INFO", 4) != 0 && memcmp(head + at + 8, "adtl", 4) != 0)))
+            return false;
         memcpy(&size, head + at + 4, sizeof size);
         at += 8 + (size_t)le32toh(size) + (size & le32toh(1));
     }
@@ -48,13 +52,15 @@ static bool is_wav_header(const char *head, size_t bytes)
 
 /* Can libsndfile read this pipe directly? It seeks in most formats, and never returns on a WAV that is cut in a LIST
  * chunk before its samples. A writer may split the header: after 0.1 s the spool is used. */
-static bool can_stream(int fd)
+static bool can_stream(struct sound_in *in, int fd)
 {
     char head[4096];
     for (int attempt = 0; attempt < 50; attempt++) {
         if (attempt) usleep(2000);
         size_t n = peek(fd, head, sizeof head);
-        if (is_wav_header(head, n) || (n >= 12 && memcmp(head, ".snd", 4) == 0)) return true;
+        struct sound_part part = {.head = head, .bytes = (int64_t)n};
+        if (is_wav_header(head, n) || (n >= 12 && memcmp(head, ".snd", 4) == 0))
+            return sound_header_read(&part, "", NULL) == HC_OK && (in->inside.header = part.header).n_edits == 0;
         if (n == 0 || n == sizeof head || (n >= 4 && memcmp(head, "RIFF", 4) != 0 && memcmp(head, ".snd", 4) != 0))
             return false;
     }
@@ -105,7 +111,7 @@ static int open_descriptor(struct sound_in *in, bool headerless, char *why, size
         goto fail;
     }
     if (S_ISREG(status.st_mode)) return fd;
-    in->is_pipe = headerless || can_stream(fd);
+    in->is_pipe = headerless || can_stream(in, fd);
     in->spooled = !in->is_pipe;
     if (in->spooled && !copy_to_spool(&fd, in->path, why, cap)) goto fail;
     return fd;
@@ -209,15 +215,37 @@ static bool open_file(struct sound_in *in, const SF_INFO *info, char *why, size_
            (copy_strings(in) || message_write(why, cap, "%s: no memory for its title; free some memory", in->path));
 }
 
+/* Opens in->inside, whose descriptor it closes after a failure. */
+static bool open_part(struct sound_in *in, char *why, size_t cap)
+{
+    SF_INFO info = {0};
+    in->file = sound_part_open(&in->inside, &info);
+    bool good = open_file(in, &info, why, cap);
+    if (!in->file) close(in->inside.fd);
+    if (!good) sound_in_close(in);
+    return good;
+}
+
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap)
 {
     *in = (struct sound_in){.path = path, .fd = -1, .inside.fd = -1, .end = INT64_MAX};
+    in->inside.header.loudspeakers = NO_LOUDSPEAKERS;
     int fd = open_descriptor(in, raw != NULL, why, cap);
     if (fd < 0) return false;
     SF_INFO info = raw ? *raw : (SF_INFO){0};
     struct stat status;
     /* Open the file by its name if possible: libsndfile recognises a few headerless formats by their extension. */
-    bool by_name = strcmp(path, "-") != 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && !in->spooled;
+    bool is_regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+    bool by_name = strcmp(path, "-") != 0 && is_regular && !in->spooled;
+    if (!raw && is_regular) {
+        in->inside = (struct sound_part){.fd = fd, .bytes = status.st_size};
+        if (sound_header_read(&in->inside, path, REASON(why, cap)) != HC_OK) {
+            close(fd);
+            return false;
+        }
+        if (in->inside.header.n_edits > 0) return open_part(in, why, cap);
+        in->inside.fd = -1;
+    }
     in->file = by_name ? sf_open(path, SFM_READ, &info) : sf_open_fd(fd, SFM_READ, &info, 1);
     if (by_name) close(fd);
     bool good = open_file(in, &info, why, cap);
@@ -228,61 +256,19 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
 
 /* ---- a sound inside another file ----------------------------------------------------------------- */
 
-static sf_count_t inside_length(void *data)
-{
-    return ((struct sound_in *)data)->inside.bytes;
-}
-
-static sf_count_t inside_tell(void *data)
-{
-    return ((struct sound_in *)data)->inside.at;
-}
-
-static sf_count_t inside_seek(sf_count_t offset, int whence, void *data)
-{
-    struct sound_in *in = data;
-    int64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? in->inside.at : in->inside.bytes, at;
-    if (__builtin_add_overflow(base, offset, &at) || at < 0) return -1;
-    return in->inside.at = at;
-}
-
-static sf_count_t inside_read(void *buffer, sf_count_t bytes, void *data)
-{
-    struct sound_in *in = data;
-    sf_count_t done = 0;
-    if (bytes > in->inside.bytes - in->inside.at) bytes = in->inside.bytes - in->inside.at;
-    while (done < bytes) {
-        ssize_t n =
-            pread(in->inside.fd, (char *)buffer + done, (size_t)(bytes - done), in->inside.from + in->inside.at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break; /* sound_in_read reports a sound that ends too soon */
-        done += n;
-        in->inside.at += n;
-    }
-    return done;
-}
-
-static sf_count_t inside_write(const void *buffer, sf_count_t bytes, void *data)
-{
-    (void)buffer, (void)bytes, (void)data;
-    return 0;
-}
-
 bool sound_in_open_inside(struct sound_in *in, const char *name, const char *path, int64_t from, int64_t bytes,
                           char *why, size_t cap)
 {
-    static SF_VIRTUAL_IO io = {inside_length, inside_seek, inside_read, inside_write, inside_tell};
-    SF_INFO info = {0};
-    *in = (struct sound_in){
-        .path = name, .fd = -1, .end = INT64_MAX, .inside = {open(path, O_RDONLY | O_CLOEXEC), from, bytes, 0}};
+    *in = (struct sound_in){.path = name,
+                            .fd = -1,
+                            .end = INT64_MAX,
+                            .inside = {.fd = open(path, O_RDONLY | O_CLOEXEC), .from = from, .bytes = bytes}};
     if (in->inside.fd < 0)
         return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", name,
                              strerror(errno));
-    in->file = sf_open_virtual(&io, SFM_READ, &info, in);
-    bool good = open_file(in, &info, why, cap);
-    if (!in->file) close(in->inside.fd);
-    if (!good) sound_in_close(in);
-    return good;
+    if (sound_header_read(&in->inside, name, REASON(why, cap)) == HC_OK) return open_part(in, why, cap);
+    close(in->inside.fd);
+    return false;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------ */

@@ -2,6 +2,7 @@
 #ifndef SOUND_IN_H
 #define SOUND_IN_H
 
+#include "dsp/masks/sound_header.h"
 #include "sample.h"
 
 #include <sndfile.h>
@@ -20,10 +21,7 @@ struct sound_in {
     int64_t n_frames;               /* -1: not known before the end */
     int64_t promised;               /* frames according to the header; 0 if the header cannot be trusted */
     int64_t read;                   /* frames read */
-    struct {
-        int fd;                     /* -1: none; then the sound is the whole file */
-        int64_t from, bytes, at;    /* at: libsndfile's offset in the sound */
-    } inside;                       /* position of the sound in another file */
+    struct sound_part inside;       /* position of the sound in another file, or its edited header; fd -1: neither */
     int64_t first, end;             /* sound_in_cut: the frames first ... end - 1 are read; else 0, INT64_MAX */
     bool is_pipe;                   /* a read may wait forever for another program */
     bool spooled;                   /* copied to a temporary file, because the format needs seeking */

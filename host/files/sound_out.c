@@ -56,12 +56,27 @@ static sf_count_t io_read(void *buffer, sf_count_t bytes, void *data)
     return 0;
 }
 
+/* Finds the loudspeakers in the header of a WAV or RF64, which libsndfile writes as a whole. */
+static void locate_loudspeakers(struct sound_out *out, const char *head, int64_t bytes)
+{
+    enum { EXTENSIBLE_BYTES = 40, AT = 20 };
+    if (bytes < 12 || (memcmp(head, "RIFF", 4) != 0 && memcmp(head, "RF64", 4) != 0)) return;
+    uint32_t size;
+    for (int64_t at = 12; at + 8 + EXTENSIBLE_BYTES <= bytes; at += 8 + (int64_t)le32toh(size)) {
+        memcpy(&size, head + at + 4, sizeof size);
+        if (memcmp(head + at, "fmt ", 4) != 0) continue;
+        if (le32toh(size) >= EXTENSIBLE_BYTES) out->loudspeakers_at = at + 8 + AT;
+        return;
+    }
+}
+
 static sf_count_t io_write(const void *buffer, sf_count_t bytes, void *data)
 {
     struct sound_out *out = data;
     const char *from = buffer;
     sf_count_t done = 0;
     if (out->payload < 0 && buffer == out->first_raw) out->payload = out->at;
+    if (out->at == 0) locate_loudspeakers(out, buffer, bytes);
     if (out->map && from == out->map + out->at) { /* sound_out_put wrote the bytes; sound_out_claim calls this */
         out->at += bytes;
         out->end = out->at > out->end ? out->at : out->end;
@@ -176,6 +191,14 @@ bool sound_out_open(struct sound_out *out, int fd, const char *path, int format,
                 (fd >= 0 || open_output_descriptor(out, why, cap)) && open_sound_file(out, is_rf64, strings, why, cap);
     if (!good) sound_out_abandon(out);
     return good;
+}
+
+/* libsndfile writes the loudspeakers that it assumes for the number of channels. */
+static void write_loudspeakers(struct sound_out *out)
+{
+    uint32_t mask = htole32(out->loudspeakers);
+    if (!out->loudspeakers_at || !out->pwritable || out->error) return;
+    if (pwrite(out->fd, &mask, sizeof mask, out->loudspeakers_at) != sizeof mask) out->error = errno ? errno : EIO;
 }
 
 /* ---- writing ------------------------------------------------------------------------------------ */
@@ -327,6 +350,7 @@ bool sound_out_commit(struct sound_out *out, char *why, size_t cap)
     out->file = NULL;
     if (out->short_format && out->end <= 0xffffffff) out->format = out->short_format;
     if (code && !out->error) out->error = errno ? errno : EIO;
+    write_loudspeakers(out);
     /* Frees the reserved space behind the end of the file. */
     if (!out->error && out->part.regular && ftruncate(out->fd, out->end) != 0) out->error = errno;
     bool good = !out->error && output_is_whole(out, why, cap) && (!out->spooled || copy_to_pipe(out));

@@ -27,9 +27,15 @@ static bool find_end(const struct mask_job *job, int ch, double min, int *end)
     return true;
 }
 
-/* Returns the first frame, at most `last`, at which the level of a channel is `min` or more. */
-static int find_first(const hc_responses *mask, int last, double min)
+/* Returns the frame, at most `last`, at which the file says that t = 0 is, if the loudest frame is not before it; else
+ * the first frame at which the level of a channel is `min` or more. */
+static int find_first(const hc_responses *mask, int rate, int last, double peak, double min)
 {
+    double zero = floor(-mask->start * rate + 0.01); /* a printed number may be a little low */
+    bool is_stated = zero > 0 && zero <= last;
+    for (int i = 0; is_stated && i < zero; i++)
+        for (int ch = 0; ch < mask->n_channels; ch++) is_stated &= fabs((double)mask->channel[ch][i]) < peak;
+    if (is_stated) return (int)zero;
     for (int i = 0; i < last; i++)
         for (int ch = 0; ch < mask->n_channels; ch++)
             if (fabs((double)mask->channel[ch][i]) >= min) return i;
@@ -49,7 +55,7 @@ static bool trim(struct mask_job *job)
         if (!find_end(job, ch, peak * pow(10, -s->below_db / 20), &end_of_channel)) return mask_job_no_memory(job);
         if (end_of_channel > end) end = end_of_channel;
     }
-    int first = s->start ? find_first(mask, end - 1, peak * 1e-3) : 0;
+    int first = s->start ? find_first(mask, job->out.rate, end - 1, peak, peak * 1e-3) : 0;
     if (isnan(s->below_db) && end == mask->n_frames)
         message_note("%s: the decay does not meet a noise floor, and the end stays; give --below DB to cut at a level",
                      s->names.list[0]);
@@ -61,7 +67,8 @@ static bool trim(struct mask_job *job)
 static const struct option_row trim_options[] = {
     {"below", 0, "DB", "Cut behind the last frame within DB of the peak [where the decay meets the noise floor]",
      option_number, OPTION_TO(struct mask_settings, below_db), .min = 1, .max = 300},
-    {"start", 0, NULL, "Cut the silence in front, too: all frames before the first one within 60 dB of the peak",
+    {"start", 0, NULL,
+     "Cut the front, too: all frames before t = 0 of a REW text, else before the first one within 60 dB of the peak",
      option_flag, OPTION_TO(struct mask_settings, start)},
     {0}};
 

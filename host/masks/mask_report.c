@@ -2,9 +2,9 @@
 
 #include "acoustics_report.h"
 #include "headroom.h"
+#include "host/files/mask_diagnostics.h"
 #include "host/json_print.h"
 #include "host/message.h"
-#include "host/files/mask_diagnostics.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -94,11 +94,12 @@ json_t *mask_report_json(const struct mask_report *report)
         l1 = fmax(l1, report->figures[ch].l1);
     }
     double seconds = mask->rate ? (double)mask->n_frames / mask->rate : NAN;
-    return json_pack("{s:o, s:s, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o}", "file",
+    return json_pack("{s:o, s:s, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o}", "file",
                      json_text(report->path), "format", report->format, "channels", mask->n_channels, "rate",
                      json_known(mask->rate), "file_rate", json_known(mask->file_rate), "frames", mask->n_frames,
-                     "seconds", json_number(seconds), "largest_gain_db", json_number(db(l1)), "largest_response_db",
-                     json_number(db(largest)), "suggested_gain_db", headroom_gain_db(largest), "true_stereo",
+                     "seconds", json_number(seconds), "start_s", json_number(mask->start), "largest_gain_db",
+                     json_number(db(l1)), "largest_response_db", json_number(db(largest)), "suggested_gain_db",
+                     headroom_gain_db(largest), "true_stereo",
                      true_stereo->gain > 0 ? headroom_json(true_stereo, mask->rate) : json_null(), "channel", channels,
                      "diagnostics", mask_diagnostics_json(mask));
 }
@@ -141,6 +142,8 @@ void mask_report_print(const struct mask_report *report)
         printf("%d frame%s, ", mask->n_frames, message_s(mask->n_frames));
     printf("%s\n", report->format);
     if (mask->file_rate != 0 && mask->file_rate != mask->rate) printf("resampled from %d Hz\n", mask->file_rate);
+    if (mask->start != 0)
+        printf("t = 0 at frame %.2f (%.3f ms), as the file says\n", -mask->start * mask->rate, -1e3 * mask->start);
     for (int ch = 0; ch < mask->n_channels; ch++) print_channel(ch, &report->figures[ch], mask->rate);
     snprintf(where, sizeof where, "channel %d", report->loudest + 1);
     headroom_print(&report->figures[report->loudest].response, mask->rate, where);

@@ -324,6 +324,28 @@ def test_files_of_one_loudspeaker_each_are_channels(folder):
     refused("design", "correct", "L0.wav", "--channels", "--positions", "-o", "f2.wav", exit=2, says="one of them")
 
 
+def test_levels_and_arrivals_of_rew_texts_are_those_of_their_heads(folder):
+    """REW normalises both responses to 1 and puts both peaks at the same frame; the heads have level and time."""
+    h = room(1)
+    h = h / np.abs(h).max()
+    for name, peak, start_ms in (("Left spkr.txt", 0.637, -5), ("Right spkr.txt", 0.637 * 10 ** (-1.13 / 20), -3)):
+        (folder / name).write_text("* Impulse Response data saved by REW V5.20.13\n* IR is normalised\n"
+                                   f"{peak!r} // Peak value before normalisation\n{1 / RATE!r} // Sample interval "
+                                   f"(seconds)\n{start_ms / 1000!r} // Start time (seconds)\n* Data start\n" +
+                                   "\n".join(f"{v:.9g}" for v in h) + "\n")
+    names = ["Left spkr.txt", "Right spkr.txt"]
+    plain, report = corrected(None, "--taps", 4096, names=names)
+    right = report["channels"][1]
+    assert right["level_db"] == pytest.approx(-1.13, abs=0.01) and right["arrival_s"] == pytest.approx(0.002, abs=1e-6)
+    f, report = corrected(None, "--taps", 4096, "--levels", "align", "--delays", "align", names=names)
+    right, late = report["channels"][1], round(0.002 * RATE)
+    assert right["level_after_db"] == pytest.approx(0, abs=0.01) and report["channels"][0]["delay_frames"] == late
+    assert np.abs(f[:late, 0]).max() == 0 and np.abs(f[:late, 1]).max() > 0
+    levels = [mean_db(spectrum(scipy.signal.fftconvolve(h * gain, f[:, ch])), grid(100, 10000)).mean()
+              for ch, gain in enumerate((1, 10 ** (-1.13 / 20)))]
+    assert levels[0] == pytest.approx(levels[1], abs=0.1)
+
+
 def test_levels_and_arrivals_of_channels_are_printed_kept_and_aligned(folder):
     """The right loudspeaker is smaller, 5 dB quieter, and 64 frames later. Levels are means over the octaves that both
     have; the arrival is that of the direct sound."""

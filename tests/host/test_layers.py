@@ -49,9 +49,9 @@ def test_hosts_know_only_the_public_headers(folder):
             inside = (not own and belongs_to(name, "dsp")) or belongs_to(name, "kernels") and not own
             public = name in [h.name for h in PUBLIC_HEADERS] + [f"dsp/{h.name}" for h in PUBLIC_HEADERS]
             public = public or name.startswith("dsp/signal/")  # arithmetic that the readers of masks share
-            public = public or name in ("dsp/base/number.h", "dsp/base/c_locale.h", "dsp/base/processors.h")
-            public = public or (path.name, name) == ("core.c", "dsp/base/mailbox.h")  # from the audio thread to the worker
+            public = public or name.startswith("dsp/base/")  # library, program and plugins share it
             public = public or (path.name, name) == ("sound_in.c", "dsp/sndfile_log.h")  # text only; it calls nothing
+            public = public or (path.name, name) == ("sound_in.h", "dsp/masks/sound_header.h")  # headers, for libsndfile
             public = public or (path.name, name) == ("mask_operation_time.c", "dsp/masks/resample.h")  # of samples
             public = public or (path.name, name) == ("batch.c", "dsp/backends/gpu_rules.h")  # arithmetic; it calls nothing
             bench = name == "dsp/bench.h" and path.parent == ROOT / "host/bench"
@@ -265,11 +265,13 @@ ARROWS = {
 
 def arrow(caller, callee):
     """The headers (or single names) that the caller's folder may use of the callee's; None: nothing."""
-    if caller.startswith("host") and callee == "dsp/signal" or caller.startswith("dsp/") and callee == "dsp/base":
+    if caller.startswith("host") and callee == "dsp/signal":
+        return ANY
+    if caller.startswith(("dsp/", "host", "plugins")) and callee == "dsp/base":
         return ANY
     if caller.startswith(("host", "plugins")) and callee.startswith("dsp"):
-        return PUBLIC + ["dsp/base/number.h", "dsp/base/processors.h"] + {"host/bench": ["dsp/bench.h"], "host/masks": ["dsp/masks/resample.h"],
-                                                 "plugins/core": ["dsp/base/mailbox.h"]}.get(caller, [])
+        return PUBLIC + {"host/bench": ["dsp/bench.h"], "host/masks": ["dsp/masks/resample.h"],
+                         "host/files": ["dsp/masks/sound_header.h"]}.get(caller, [])
     return ARROWS.get(caller, {}).get(callee)
 
 

@@ -324,7 +324,86 @@ def test_an_impulse_response_of_rew_is_read_with_its_rate(folder):
     assert_close(read("y.wav"), scipy.signal.fftconvolve(x[:, 0].astype(float), h.astype(float)))
 
 
+def rew_text(path, h, peak="0.5", start="-0.001", statement="* IR is not normalised", rate=48000):
+    head = REW.format(n=len(h), interval=1 / rate).replace("* IR is not normalised\n", statement and statement + "\n")
+    head = head.replace("0.5 // Peak value before normalisation\n", peak and f"{peak} // Peak value before normalisation\n")
+    path.write_text(head.replace("-0.001 //", f"{start} //") + "\n".join(f"{v:.9g}" for v in h) + "\n")
+
+
+def played(path):
+    """The response that convolve plays, and its messages."""
+    write("one.wav", np.array([[1.0]]))
+    done = good("convolve", "one.wav", path, "-o", "h.wav", "--format", "wav:float")
+    return read("h.wav")[:, 0], done.stderr
+
+
+@pytest.mark.parametrize("statement,peak,largest,scale,unknown", [
+    ("* IR is normalised", "0.637", 1, 0.637, False),
+    ("* IR is normalised", "6.37E-1", 0.9998, 0.637, False),     # the peak is between two samples
+    ("* IR is normalised", "0.637", -1, 0.637, False),
+    ("* IR is normalised", "-0.637", 1, -0.637, False),          # the polarity is that of the peak
+    ("* IR is normalised", "-0.637", -1, 0.637, False),
+    ("* IR is not normalised", "0.637", 0.637, 1, False),
+    ("* IR is not normalised", "0", 0.25, 1, False),
+    ("* IR is not normalised", "0.637", 1, 1, False),
+    ("", "0.637", 1, 0.637, False),                              # nothing is said, but the samples reach 1
+    ("", "0.637", 0.5, 1, False),
+    ("", "", 1, 1, False),
+    ("* IR is normalised", "", 1, 1, True),
+    ("* IR is normalised", "0", 1, 1, True)])
+def test_a_normalised_response_of_rew_has_its_level(folder, statement, peak, largest, scale, unknown):
+    h = noise(90, seed=6)[:, 0].astype(float) * 2
+    h[30] = largest
+    rew_text(folder / "m.txt", h, peak, "0.0", statement)
+    got, said = played("m.txt")
+    assert_close(got[:, None], h * scale)
+    assert ("its level is unknown" in said) == unknown and "header" not in said
+
+
+def test_the_time_of_a_response_of_rew_is_told(folder):
+    """t = 0 late in the file delays all that is played; the file is not cut without being asked."""
+    h = np.zeros(48000)
+    h[47779:47879] = noise(100, seed=2)[:, 0]
+    h[47779] = 0.9
+    h[30000] = 0.02  # 33 dB below: a cut by level stays before it
+    for start, frame in (("-0.9953958333333333", 47779), ("-0.99539583", 47779), ("-0.99540", 47779), ("-0.5", 24000)):
+        rew_text(folder / "m.txt", h, "1", start)
+        got, said = played("m.txt")
+        assert_close(got[:, None], h)
+        ms = f"{-1000 * float(start):.2f} ms"
+        assert said.count(f"m.txt: warning: t = 0 is at frame {frame} ({ms})") == 1 and "`haloconv mask trim`" in said
+        assert f"t = 0 at frame {-48000 * float(start):.2f}" in good("info", "m.txt").stdout
+        assert json.loads(good("info", "m.txt", "--json").stdout)["start_s"] == pytest.approx(float(start))
+        good("mask", "trim", "m.txt", "--start", "--below", "300", "-o", "cut.wav")
+        assert_close(read("cut.wav"), h[frame:47879])
+    for start in ("0.0", "-0.009", "0.5"):
+        rew_text(folder / "m.txt", h, "1", start)
+        assert "t = 0" not in played("m.txt")[1]
+
+
+def test_a_trim_keeps_a_peak_before_t_0(folder):
+    h = np.zeros(2000)
+    h[700], h[1000] = 0.9, 0.5
+    rew_text(folder / "m.txt", h, "1", str(-1000 / 48000))
+    good("mask", "trim", "m.txt", "--start", "--below", "300", "-o", "cut.wav")
+    assert_close(read("cut.wav"), h[700:1001])
+
+
+def test_an_unknown_line_in_the_head_of_rew_is_told(folder):
+    rew_text(folder / "m.txt", [0.25, 0.5], "1", "0.0", "* IR is not normalised")
+    text = (folder / "m.txt").read_text()
+    assert "skipped" not in played("m.txt")[1]
+    (folder / "m.txt").write_text(text.replace("* Data start", "80.0 // Data offset (dB)\n* Data start"))
+    assert "skipped" not in played("m.txt")[1]
+    (folder / "m.txt").write_text(text.replace("* Data start", "3 // Delay (samples)\n* Data start"))
+    assert 'm.txt: warning: the header "3 // Delay (samples)" is skipped' in played("m.txt")[1]
+
+
 @pytest.mark.parametrize("text,says", [
+    (REW.format(n=1, interval=0.1).replace("-0.001 ", "-0,001 ") + "1\n", "m.txt:10: has a decimal comma"),
+    (REW.format(n=1, interval=0.1).replace("0.5 ", "0,5 ") + "1\n", "m.txt:6: has a decimal comma"),
+    (REW.format(n=1, interval=0.1).replace("-0.001 ", "later ") + "1\n", "m.txt:10: the start time in seconds is 0"),
+    (REW.format(n=1, interval=0.1).replace("0.5 ", "nan ") + "1\n", "m.txt:6: the peak is nan"),
     ("* Freq(Hz)\tSPL(dB)\tPhase(degrees)\n20 70 1\n", "impulse response"),
     (REW.format(n=1, interval=0) + "1\n", "sample interval"),
     (REW.format(n=1, interval=0.1).replace("0.1 ", "0,1 ") + "1\n", "m.txt:9: has a decimal comma"),
@@ -332,7 +411,7 @@ def test_an_impulse_response_of_rew_is_read_with_its_rate(folder):
     ("biquad1,\nb0=1.001,\nb1=-1.99,\nb2=0.99,\na1=1.99,\na2=-0.99\n", "biquads"),
     ("\xff\xfe1\0\n\0", "save it as UTF-8"),
     ("* Impulse\n* Data start\n1\n", "sample interval"),
-], ids=["response", "no interval", "comma in interval", "comma in sample", "biquads", "UTF-16", "no head"])
+], ids=["comma in start", "comma in peak", "no start", "no peak", "response", "no interval", "comma in interval", "comma in sample", "biquads", "UTF-16", "no head"])
 def test_a_text_of_rew_that_is_no_impulse_response_is_refused(folder, text, says):
     (folder / "m.txt").write_text(text, encoding="latin-1")
     refused("info", "m.txt", says=says)

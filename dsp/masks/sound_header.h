@@ -1,0 +1,54 @@
+/* sound_header - reads the parts of a sound file's header that libsndfile ignores, and opens a file whose header has to
+ * be read differently.
+ *
+ *   nBlockAlign   libsndfile takes the width of a sample from wBitsPerSample. A wider container holds the bits at its
+ *                 top: 24 bits in 4 bytes are read as 32 bits.
+ *   length 0      of the samples, with samples behind it: a stream, or a recorder that did not close the file
+ *   loudspeakers  of WAVE_FORMAT_EXTENSIBLE, and in the comments of a FLAC
+ *
+ * WAV, RF64 and W64 have all three; AIFF, CAF and AU have a length.
+ */
+#ifndef HALOCONV_SOUND_HEADER_H
+#define HALOCONV_SOUND_HEADER_H
+
+#include "dsp/base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#ifdef HC_WITH_SNDFILE
+#include <sndfile.h>
+#endif
+
+enum { HEADER_EDITS = 3, NO_LOUDSPEAKERS = -1 };
+
+struct sound_header {
+    struct header_edit {
+        int64_t at;          /* from the start of the sound                             */
+        int n_bytes;
+        unsigned char bytes[8];
+    } edits[HEADER_EDITS];   /* bytes that libsndfile gets instead of those in the file */
+    int n_edits;
+    bool is_unclosed;        /* the length is 0, but samples follow */
+    int64_t loudspeakers;    /* dwChannelMask, which may be 0; NO_LOUDSPEAKERS: the header has none */
+};
+
+#define SOUND_UNCLOSED "has the header of a stream that was not closed; it is read to the end of the file"
+
+/* A sound in `bytes` of a file, from offset `from` on. */
+struct sound_part {
+    int fd;
+    const char *head;        /* the first `bytes` of a pipe, in place of a file; NULL: a file */
+    int64_t from, bytes, at; /* at: libsndfile's offset in the sound */
+    struct sound_header header;
+};
+
+/* Reads part->header of a file that can seek, or of a pipe. path: for the message. Fails with HC_EINVAL if the width of
+ * the samples is not clear. A header that cannot be read has no edits: libsndfile reports why. */
+int sound_header_read(struct sound_part *part, const char *path, struct reason *why);
+
+#ifdef HC_WITH_SNDFILE
+/* Opens the sound, with the edits. part must outlive the SNDFILE, and part->fd stays the caller's. NULL: sf_error. */
+SNDFILE *sound_part_open(struct sound_part *part, SF_INFO *info);
+#endif
+
+#endif

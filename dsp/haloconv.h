@@ -219,10 +219,12 @@ typedef struct hc_info {     /* the properties of an engine, and its counters   
     uint64_t clipped;        /* output samples beyond full scale (hc_count_set); 0 with HC_PLANAR               */
     uint64_t blocks, frames; /* calls of hc_process (or hc_collect) and their frames since hc_open              */
     uint64_t late;           /* late blocks: those for which hc_process returned HC_LATE                        */
-    uint64_t non_finite;     /* NaN and Inf input samples that were replaced by 0                               */
+    uint64_t non_finite;     /* input samples that were replaced by 0: NaN, Inf and, unless block is
+                                HC_BLOCK_FILES, those beyond 2^100 (1.27e30)                                    */
     uint64_t swaps;          /* mask swaps that have begun                                                      */
     uint64_t swap_frame;     /* frames played before the last swap began                                        */
     uint64_t bank_memory;    /* bytes of the banks that this engine has made and that are not freed             */
+    uint64_t overflowed;     /* output samples that were beyond the range of a float, and became 0              */
 } hc_info;
 
 /* Returns the version of this library, HC_VERSION of its build: a static string. [rt] */
@@ -271,10 +273,11 @@ void hc_mask_free(hc_engine *engine, hc_mask *mask);
 int hc_mask_swap(hc_engine *engine, hc_mask *mask);
 
 /* Convolves n_frames (0 to hc_info.block). in[n_in][n_frames], out[n_out][n_frames]; any row of `in` may be a row of
- * `out`. NaN and Inf in the input count as 0. Fills in `out`, unless it returns HC_EINVAL. Returns HC_OK; HC_LATE;
- * HC_EDEVICE (the device is lost: the output is silence from now on, and hc_info.error says why); HC_EINVAL (n_frames
- * out of range, a NULL array, blocks that are not collected, or samples that are not planar). [rt], one thread at a
- * time */
+ * `out`. NaN and Inf in the input count as 0, and so do samples beyond 2^100 (1.27e30) unless hc_config.block is
+ * HC_BLOCK_FILES. An output beyond the range of a float becomes 0: no output is ever NaN or Inf. hc_info.non_finite and
+ * hc_info.overflowed count both. Fills in `out`, unless it returns HC_EINVAL. Returns HC_OK; HC_LATE; HC_EDEVICE (the
+ * device is lost: the output is silence from now on, and hc_info.error says why); HC_EINVAL (n_frames out of range, a
+ * NULL array, blocks that are not collected, or samples that are not planar). [rt], one thread at a time */
 int hc_process(hc_engine *engine, const float *const *in, float *const *out, int n_frames);
 
 /* Forgets the input history and ends any fade; the mask stays. Blocks that are not collected are dropped. No hc_process

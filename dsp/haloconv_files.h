@@ -37,7 +37,8 @@ int hc_submit(hc_engine *engine, const float *const *in, int n_frames);
 /* Waits for the oldest block. Its frames go to out[n_out][n_frames]; NULL: they are in the block's buffer
  * (hc_block_buffers). `out` must be NULL unless hc_info.out_samples is HC_PLANAR. The output is that of hc_process.
  * Returns the number of frames, 1 or more, never HC_LATE; HC_EINVAL (no block is queued; not planar), HC_EDEVICE (`out`
- * is silence). [setup], one thread at a time with hc_submit */
+ * is silence). Samples in the block's buffer may be NaN or Inf, if they are beyond the range of a float; those in `out`
+ * are 0 then. [setup], one thread at a time with hc_submit */
 int hc_collect(hc_engine *engine, float *const *out);
 
 /* Finds the buffers of block i, counted from hc_open or hc_reset. Block i + hc_info.queue_depth has the same buffers.

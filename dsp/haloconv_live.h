@@ -135,8 +135,9 @@ int hc_live_close(hc_live *live);
 /* ---- audio ---- */
 
 /* Convolves n frames, any number from 0 on. in[n_in][n], out[n_out][n]; an out may be an in, no pointer may be NULL.
- * NaN and Inf in the input count as 0. Returns HC_OK; HC_LATE (a device missed a part of these frames); HC_EDEVICE (no
- * engine convolves: config.lost_dry decides the output); HC_EINVAL (out is not touched). [rt], one thread at a time */
+ * NaN, Inf and samples beyond 2^100 (1.27e30) in the input count as 0. An output beyond the range of a float becomes 0:
+ * no output is ever NaN or Inf. Returns HC_OK; HC_LATE (a device missed a part of these frames); HC_EDEVICE (no engine
+ * convolves: config.lost_dry decides the output); HC_EINVAL (out is not touched). [rt], one thread at a time */
 int hc_live_process(hc_live *live, const float *const *in, float *const *out, int n);
 
 enum hc_live_knob {
@@ -274,7 +275,7 @@ typedef struct hc_live_stats {
                                 that is longer than the engine's block counts once for each late chunk               */
     uint64_t lost;           /* lost blocks: no engine convolves them, because the device is lost                    */
     uint64_t overruns;       /* calls that took longer than their frames last; none while freewheeling               */
-    uint64_t non_finite;     /* NaN and Inf input samples replaced by 0                                              */
+    uint64_t non_finite;     /* input samples replaced by 0: NaN, Inf, and those beyond 2^100 (1.27e30)              */
     uint64_t clipped;        /* output samples beyond full scale                                                     */
     uint64_t limited;        /* how often the output was turned down (config.limit_feedback)                         */
     uint64_t masks;          /* changes of the mask after the first                                                  */
@@ -292,6 +293,7 @@ typedef struct hc_live_stats {
     float compared_gain[2];  /* linear gains that make A and B equally loud                                          */
     uint64_t rests;          /* pauses of 0.1 ms of this process's overloaded real-time threads, without which the system
                                 would end it by RLIMIT_RTTIME                                                        */
+    uint64_t overflowed;     /* output samples that were beyond the range of a float, and became 0                   */
 } hc_live_stats;
 
 /* Copies the counters; all of them are of the same moment, the end of a block. The caller sets stats->size. [rt], any

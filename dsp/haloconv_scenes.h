@@ -182,8 +182,9 @@ typedef struct hc_render_job { /* frames [from, from + n_out_frames) of the outp
 int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, hc_renderer **renderer, char *why,
                      size_t cap);
 /* Computes n_jobs jobs; job_size is sizeof(hc_render_job). Many jobs at once use a GPU well. The output is that of an
- * engine of one level whose block and steer_fade are `step`; it does not depend on how a signal is cut into jobs. Fails
- * with HC_EINVAL, HC_ENOMEM, HC_EDEVICE. [setup], one thread at a time for each renderer */
+ * engine of one level whose block and steer_fade are `step`; it does not depend on how a signal is cut into jobs, and is
+ * Inf or NaN if it is beyond the range of a float. Fails with HC_EINVAL, HC_ENOMEM, HC_EDEVICE. [setup], one thread at a
+ * time for each renderer */
 int hc_render(hc_renderer *renderer, const hc_render_job *jobs, size_t job_size, int n_jobs, char *why, size_t cap);
 /* Frees a renderer. NULL is allowed. [setup] */
 void hc_renderer_close(hc_renderer *renderer);

@@ -36,7 +36,7 @@ struct parallel_copy {
     atomic_int loaded[COPY_CHUNKS];
     atomic_int outputs_done; /* channels of the output that are in the buffer */
     atomic_int chunks_unloaded;
-    atomic_size_t non_finite;
+    atomic_size_t non_finite, overflowed;
     atomic_uint_fast64_t begun; /* number of blocks */
     atomic_bool end;
     int n_threads;
@@ -72,15 +72,18 @@ static void copy_chunks(struct parallel_copy *c)
         size_t bad = 0;
         uint32_t peak = 0;
         for (int ch = chunk_start(c->n_in, chunk); ch < chunk_start(c->n_in, chunk + 1); ch++)
-            bad += c->samples->copy_finite(c->buffer->in + (size_t)ch * (size_t)c->block, c->in[ch], c->n, &peak);
+            bad += c->samples->copy_live(c->buffer->in + (size_t)ch * (size_t)c->block, c->in[ch], c->n, &peak);
         if (bad) atomic_fetch_add_explicit(&c->non_finite, bad, memory_order_relaxed);
         atomic_store_explicit(&c->loaded[chunk], 1, memory_order_release);
     }
     while (claim_chunk(&c->next_out, &chunk)) {
         int end = chunk_start(c->n_out, chunk + 1);
+        size_t bad = 0;
+        uint32_t peak = 0;
         while (atomic_load_explicit(&c->outputs_done, memory_order_acquire) < end) relax(c);
         for (int ch = chunk_start(c->n_out, chunk); ch < end; ch++)
-            memcpy(c->out[ch], c->buffer->out + (size_t)ch * (size_t)c->block, (size_t)c->n * sizeof(float));
+            bad += c->samples->copy_finite(c->out[ch], c->buffer->out + (size_t)ch * (size_t)c->block, c->n, &peak);
+        if (bad) atomic_fetch_add_explicit(&c->overflowed, bad, memory_order_relaxed);
         atomic_fetch_add_explicit(&c->chunks_unloaded, 1, memory_order_release);
     }
 }
@@ -160,9 +163,15 @@ void parallel_copy_begin(struct parallel_copy *c, struct io_buffer *buffer, cons
 size_t parallel_copy_finish(struct parallel_copy *c)
 {
     copy_chunks(c);
-    for (int i = 0; i < COPY_CHUNKS;) i = parallel_copy_loaded(c, i); /* after a loss nothing has waited for the input */
+    for (int i = 0; i < COPY_CHUNKS;)
+        i = parallel_copy_loaded(c, i); /* after a loss nothing has waited for the input */
     while (atomic_load_explicit(&c->chunks_unloaded, memory_order_acquire) < COPY_CHUNKS) relax(c);
     return atomic_exchange_explicit(&c->non_finite, 0, memory_order_relaxed);
+}
+
+size_t parallel_copy_overflowed(struct parallel_copy *c)
+{
+    return atomic_exchange_explicit(&c->overflowed, 0, memory_order_relaxed);
 }
 
 int parallel_copy_loaded(struct parallel_copy *c, int from)

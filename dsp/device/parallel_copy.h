@@ -33,7 +33,9 @@ void parallel_copy_close(struct parallel_copy *copy); /* NULL is allowed. [setup
 void parallel_copy_begin(struct parallel_copy *copy, struct io_buffer *buffer, const float *const *in,
                          float *const *out, int n);
 /* Copies chunks, together with the copy threads, until the whole output is in `out`. Call it after the block is posted
- * to the device. Returns the number of samples that were not finite and became 0. [rt], audio thread */
+ * to the device. Returns the number of input samples that became 0, as engine_load does. [rt], audio thread */
 size_t parallel_copy_finish(struct parallel_copy *copy);
+/* Returns the number of NaN and Inf in the output of that block, which became 0. [rt], audio thread */
+size_t parallel_copy_overflowed(struct parallel_copy *copy);
 
 #endif

@@ -74,15 +74,34 @@ void engine_load(hc_engine *e, struct io_buffer *buffer, const float *const *in,
 {
     size_t bad = 0;
     uint32_t peak = 0;
+    size_t (*copy)(float *, const float *, int, uint32_t *) =
+        e->config.block > 0 ? e->samples->copy_live : e->samples->copy_finite;
     for (int ch = 0; ch < e->config.n_in; ch++)
-        bad += e->samples->copy_finite(buffer->in + (size_t)ch * (size_t)e->plan.block, in[ch], n, &peak);
+        bad += copy(buffer->in + (size_t)ch * (size_t)e->plan.block, in[ch], n, &peak);
     engine_count_non_finite(e, bad);
 }
 
-void engine_unload(const hc_engine *e, const struct io_buffer *buffer, float *const *out, int n)
+void engine_unload(hc_engine *e, const struct io_buffer *buffer, float *const *out, int n)
 {
+    size_t bad = 0;
+    uint32_t peak = 0;
     for (int ch = 0; ch < e->config.n_out; ch++)
-        memcpy(out[ch], buffer->out + (size_t)ch * (size_t)e->plan.block, (size_t)n * sizeof(float));
+        bad += e->samples->copy_finite(out[ch], buffer->out + (size_t)ch * (size_t)e->plan.block, n, &peak);
+    if (bad) counter_add(&e->overflowed, bad);
+}
+
+/* Makes the output of a backend in place finite. */
+static void finish_output(hc_engine *e, float *const *out, int n)
+{
+    size_t bad = 0, clipped;
+    uint32_t peak = 0;
+    for (int ch = 0; ch < e->config.n_out; ch++) bad += samples_finish_output(e->samples, out[ch], n, &clipped, &peak);
+    if (bad) counter_add(&e->overflowed, bad);
+}
+
+uint64_t engine_overflowed(const hc_engine *e)
+{
+    return atomic_load_explicit(&e->overflowed, memory_order_relaxed);
 }
 
 void engine_fail(hc_engine *e, const char *why)
@@ -208,7 +227,10 @@ static bool play_on_device(hc_engine *e, const float *const *in, float *const *o
     else
         engine_load(e, buffer, in, n);
     device_queue_post(q, n, call_us);
-    if (buffer->copy) engine_count_non_finite(e, parallel_copy_finish(buffer->copy));
+    if (buffer->copy) {
+        engine_count_non_finite(e, parallel_copy_finish(buffer->copy));
+        counter_add(&e->overflowed, parallel_copy_overflowed(buffer->copy));
+    }
     if (!device_queue_await(q, block, until_us)) return false;
     if (!buffer->copy) engine_unload(e, buffer, out, n);
     return true;
@@ -419,6 +441,7 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
     }
     bool has_deadline = e->queue || e->has_device_tail;
     int result = engine_process_clean(e, in, out, n, has_deadline ? now_ns() : 0);
+    if (!e->queue) finish_output(e, out, n); /* else engine_unload has done so */
     denormals_restore(fp_state);
     return result;
 }
@@ -477,6 +500,7 @@ int hc_get_info(hc_engine *e, hc_info *out)
     info->frames = atomic_load_explicit(&e->frames, memory_order_relaxed);
     info->late = atomic_load_explicit(&e->late, memory_order_relaxed);
     info->non_finite = atomic_load_explicit(&e->non_finite, memory_order_relaxed);
+    info->overflowed = engine_overflowed(e);
     info->swaps = atomic_load_explicit(&e->swap.swaps, memory_order_relaxed);
     info->swap_frame = atomic_load_explicit(&e->swap.swap_frame, memory_order_relaxed);
     if (e->scene) scene_report(e->scene, info);

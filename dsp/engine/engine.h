@@ -8,9 +8,13 @@
 
 /* Does the work of hc_process for a caller that has made every input sample finite and has switched denormals off on
  * this thread. now_ns: the time of the call (await.h), when the wait for a device begins. On the CPU the input is
- * not copied, and the output is written directly to `out`; no row of `in` may overlap a row of `out`. HC_EINVAL for an
- * engine for files. [rt], one thread at a time with hc_process */
+ * not copied, and the output is written directly to `out`; no row of `in` may overlap a row of `out`. The caller makes
+ * the output finite (samples_finish_output), because it measures it anyway. HC_EINVAL for an engine for files. [rt], one
+ * thread at a time with hc_process */
 int engine_process_clean(hc_engine *engine, const float *const *in, float *const *out, int n_frames, int64_t now_ns);
+
+/* Returns hc_info.overflowed. engine_process_clean counts there what the copy from a device has replaced. [rt] */
+uint64_t engine_overflowed(const hc_engine *engine);
 
 /* Sets how long hc_process waits for a device, from its next call on; wait_us is as in hc_config. With HC_WAIT_FOREVER,
  * unlike in hc_config, hc_process also waits for the engine's own threads on the CPU: the frame at which a swap's fade

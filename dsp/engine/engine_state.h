@@ -64,13 +64,14 @@ struct hc_engine {
     _Atomic(const char *) loss;                            /* why the device is lost; NULL: it is not */
     unsigned forks;                                        /* fork_count() of the process that opened the engine */
     atomic_int wait_us;                                    /* resolved, as config.wait_us */
-    atomic_uint_fast64_t blocks, frames, late, non_finite; /* as in hc_info */
+    atomic_uint_fast64_t blocks, frames, late, non_finite, overflowed; /* as in hc_info */
 };
 
-/* Copies the caller's frames into a buffer and makes them finite. [rt] */
+/* Copies the caller's frames into a buffer and makes them finite; a live engine also limits them (SAMPLE_LIVE_MAX).
+ * [rt] */
 void engine_load(hc_engine *e, struct io_buffer *buffer, const float *const *in, int n);
-/* Copies a buffer's output to the caller. [rt] */
-void engine_unload(const hc_engine *e, const struct io_buffer *buffer, float *const *out, int n);
+/* Copies a buffer's output to the caller, and makes it finite. [rt] */
+void engine_unload(hc_engine *e, const struct io_buffer *buffer, float *const *out, int n);
 /* Plays n frames with the masks that mask_swap_begin returns: `rows` in place or, if `rows` is NULL, the buffer.
  * If the engine is async, the block is only begun. Returns HC_EDEVICE once the device is lost. [engine thread] */
 int engine_play(hc_engine *e, struct io_buffer *buffer, const struct rows *rows, int n);

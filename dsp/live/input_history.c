@@ -37,7 +37,7 @@ size_t input_history_write(struct input_history *h, const float *const *in, int 
     size_t bad = 0;
     for (int ch = 0; ch < h->n_channels; ch++) {
         float *row = h->frames + (size_t)ch * h->stride;
-        bad += h->samples->copy_finite(row + pos, in[ch] + at, n, &peak_bits[ch]);
+        bad += h->samples->copy_live(row + pos, in[ch] + at, n, &peak_bits[ch]);
         if (past > 0) memcpy(row, row + h->size, (size_t)past * sizeof(float));
         for (int i = 0; i < n; i += LINE) __builtin_prefetch(row + next + i, 1); /* for the next block */
         rows[ch] = row + pos;

@@ -1,4 +1,4 @@
-/* input_history - the last seconds of a live input, without NaN and infinity. Engines read their blocks here; an engine
+/* input_history - the last seconds of a live input, without NaN, infinity and samples beyond SAMPLE_LIVE_MAX. Engines read their blocks here; an engine
  * that is made while the audio runs first processes the older frames.
  *
  *   row   [ size frames: a ring, frame i at i % size .............. ][ max_block frames ]
@@ -31,7 +31,7 @@ bool input_history_open(struct input_history *history, int n_channels, int64_t n
 void input_history_close(struct input_history *history);
 
 /* Copies n frames of each channel, from in[ch] + at, behind the end and points rows[n_channels] at the copies. They are
- * not published yet. Returns how many samples were NaN or infinite; raises peak_bits[n_channels] to the bits of
+ * not published yet. Returns how many samples were not kept, and became 0; raises peak_bits[n_channels] to the bits of
  * the largest magnitudes. [rt] */
 size_t input_history_write(struct input_history *history, const float *const *in, int at, int n, const float **rows,
                            uint32_t *peak_bits);

@@ -97,10 +97,13 @@ static enum failover_result live_engine_play(hc_live *l, struct live_engine *e, 
 {
     enum failover_result result = FAILOVER_PLAYED;
     int rate = stream_rate(&l->stream);
-    if (e && e->failover->config.rate == rate)
+    if (e && e->failover->config.rate == rate) {
+        uint64_t before = failover_overflowed(e->failover);
         result = failover_process(e->failover, l->rows, out, n, now);
-    else
+        l->stats.overflowed += failover_overflowed(e->failover) - before;
+    } else {
         failover_silence(out, l->config.n_out, n);
+    }
     if (e) compare_equalise(&l->ready.compare, e->number, &e->meter, out, l->config.n_out, n, e->failover->config.rate);
     return result;
 }
@@ -151,12 +154,15 @@ static void measure_input(hc_live *l)
     signals_raise(&l->peak_in, peak);
 }
 
-static void measure_output(hc_live *l, int n, int rate)
+/* Measures the output, and makes it finite: the convolution, a mix or a gain may have overflowed. */
+static void finish_output(hc_live *l, int n, int rate)
 {
     uint32_t peak = 0;
     for (int o = 0; o < l->config.n_out; o++) {
         uint32_t bits = 0;
-        l->stats.clipped += l->samples->measure(l->wet[o], n, &bits);
+        size_t clipped;
+        l->stats.overflowed += samples_finish_output(l->samples, l->wet[o], n, &clipped, &bits);
+        l->stats.clipped += clipped;
         signals_raise(&l->signals.peaks[l->config.n_in + o], bits);
         if (bits > peak) peak = bits;
     }
@@ -205,7 +211,7 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
     if ((result == FAILOVER_LATE && l->config.late_dry) || (result == FAILOVER_SILENT && l->config.lost_dry))
         mixer_pass_input(&l->mixer, l->rows, l->wet, n);
     mix_chunk(l, at, n, rate, changes);
-    measure_output(l, n, rate);
+    finish_output(l, n, rate);
     signals_record(&l->signals, l->wet, n);
     return result;
 }

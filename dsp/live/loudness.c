@@ -5,6 +5,7 @@
 #include <string.h>
 
 static const double MIN_LUFS = -70, CLASS_LU = 0.1, RELATIVE_LU = -10;
+static const double TOO_LOUD = 1e30; /* sum of the squares of a step: samples of 1e13 */
 
 bool loudness_open(struct loudness *m, int n_channels, int rate)
 {
@@ -71,7 +72,7 @@ bool loudness_add(struct loudness *m, float *const *rows, int n)
         len = n - at < m->step - m->pos ? n - at : m->step - m->pos;
         for (int ch = 0; ch < m->n_channels; ch++) m->sum += weigh(m, ch, rows[ch] + at, len);
         if ((m->pos += len) < m->step) continue;
-        if (!isfinite(m->sum)) { /* the convolution overflowed */
+        if (!(m->sum < TOO_LOUD)) { /* raw bytes that are played as floats, or NaN: it would outweigh all music */
             memset(m->state, 0, (size_t)m->n_channels * sizeof *m->state);
             m->sum = 0;
         }

@@ -472,16 +472,18 @@ static void end_writing(struct feed *feed)
         pipeline_fail(p, why);
 }
 
-/* Reads the peak and the clipped samples of an output that the device encoded. */
-static void read_device_peak(struct pipeline *p, hc_engine *engine)
+/* Reads the peak and the clipped samples of an output that the device encoded. Refuses an output that overflowed: the
+ * engine has replaced such samples by 0, or the device has not. */
+static void read_engine_counts(struct pipeline *p, hc_engine *engine)
 {
     hc_info info = {.size = sizeof info};
     char why[MESSAGE_CAP];
-    if (!p->raw_out) return;
     hc_get_info(engine, &info);
-    p->seen.clipped = info.clipped;
-    memcpy(&p->seen.peak_bits, &info.peak, sizeof p->seen.peak_bits);
-    if (!sample_peak_overflows(&p->seen)) return;
+    if (p->raw_out) {
+        p->seen.clipped = info.clipped;
+        memcpy(&p->seen.peak_bits, &info.peak, sizeof p->seen.peak_bits);
+    }
+    if (!info.overflowed && !sample_peak_overflows(&p->seen)) return;
     file_too_loud(p->out->path, why, sizeof why);
     pipeline_fail(p, why);
 }
@@ -510,7 +512,7 @@ static bool pipeline_convolve(struct pipeline *p, hc_engine *engine, const struc
     free(outs);
     if (has_failed(p)) return false;
     end_writing(&feed);
-    if (engine) read_device_peak(p, engine);
+    if (engine) read_engine_counts(p, engine);
     return !has_failed(p);
 }
 

@@ -120,14 +120,17 @@ static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t 
     }
 }
 
-/* Lost blocks and overruns are left out while there are none. */
+/* Lost blocks, overruns and overflowed samples are left out while there are none. */
 static void list_counts(const struct session_status *s, char *text, size_t cap)
 {
     const hc_live_stats *stats = &s->stats;
     int n =
         snprintf(text, cap, " | xruns %llu, late %llu", (unsigned long long)s->xruns, (unsigned long long)stats->late);
     if (stats->lost) n += snprintf(text + n, cap - (size_t)n, ", lost %llu", (unsigned long long)stats->lost);
-    if (stats->overruns) snprintf(text + n, cap - (size_t)n, ", overruns %llu", (unsigned long long)stats->overruns);
+    if (stats->overruns)
+        n += snprintf(text + n, cap - (size_t)n, ", overruns %llu", (unsigned long long)stats->overruns);
+    if (stats->overflowed)
+        snprintf(text + n, cap - (size_t)n, ", overflowed %llu", (unsigned long long)stats->overflowed);
 }
 
 void report_line(const struct command_target *target, const struct session_status *s,
@@ -179,8 +182,11 @@ void report_summary(const struct session_status *s)
         message_note("%llu sample%s of the output exceeded full scale", (unsigned long long)stats->clipped,
                      message_s((int64_t)stats->clipped));
     if (stats->non_finite)
-        message_note("replaced %llu NaN or infinite sample%s of the input by 0", (unsigned long long)stats->non_finite,
-                     message_s((int64_t)stats->non_finite));
+        message_note("replaced %llu NaN, infinite or huge sample%s of the input by 0",
+                     (unsigned long long)stats->non_finite, message_s((int64_t)stats->non_finite));
+    if (stats->overflowed)
+        message_note("replaced %llu sample%s of the output beyond the range of a float by 0",
+                     (unsigned long long)stats->overflowed, message_s((int64_t)stats->overflowed));
     if (stats->limited)
         message_note("turned the output down %llu time%s against feedback", (unsigned long long)stats->limited,
                      message_s((int64_t)stats->limited));
@@ -212,19 +218,20 @@ json_t *report_json(const struct session_status *s)
         json_pack("{s:f, s:f, s:f, s:f}", "p50", 1e-3 * (double)hc_times_quantile(&s->times, 0.5), "p99",
                   1e-3 * (double)hc_times_quantile(&s->times, 0.99), "p99.9",
                   1e-3 * (double)hc_times_quantile(&s->times, 0.999), "max", 1e-3 * (double)s->times.max_ns);
-    return json_pack(
-        "{s:f, s:I, s:I, s:o, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:s, s:o, "
-        "s:i, s:i, s:i, "
-        "s:o}",
-        "seconds", s->seconds, "blocks", (json_int_t)stats->blocks, "frames", (json_int_t)stats->frames, "callback_us",
-        callback, "period_us", 1e6 * info->block / info->rate, "late", (json_int_t)stats->late, "lost",
-        (json_int_t)stats->lost, "overruns", (json_int_t)stats->overruns, "over" /* its old name */,
-        (json_int_t)stats->overruns, "xruns", (json_int_t)s->xruns, "last_xrun", s->last_xrun_s, "swaps",
-        (json_int_t)stats->masks, "engines", (json_int_t)stats->rebuilds + 1, "non_finite",
-        (json_int_t)stats->non_finite, "clipped", (json_int_t)stats->clipped, "ducked", (json_int_t)stats->limited,
-        "backend", info->backend, "method", info->method, "device", info->device, "state", states[stats->state], "mask",
-        json_text(s->mask), "rate", info->rate, "block", info->block, "ready", stats->ready, "ab",
-        comparison_json(stats));
+    return json_pack("{s:f, s:I, s:I, s:o, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, "
+                     "s:s, s:s, s:o, "
+                     "s:i, s:i, s:i, "
+                     "s:o}",
+                     "seconds", s->seconds, "blocks", (json_int_t)stats->blocks, "frames", (json_int_t)stats->frames,
+                     "callback_us", callback, "period_us", 1e6 * info->block / info->rate, "late",
+                     (json_int_t)stats->late, "lost", (json_int_t)stats->lost, "overruns", (json_int_t)stats->overruns,
+                     "over" /* its old name */, (json_int_t)stats->overruns, "xruns", (json_int_t)s->xruns, "last_xrun",
+                     s->last_xrun_s, "swaps", (json_int_t)stats->masks, "engines", (json_int_t)stats->rebuilds + 1,
+                     "non_finite", (json_int_t)stats->non_finite, "overflowed", (json_int_t)stats->overflowed,
+                     "clipped", (json_int_t)stats->clipped, "ducked", (json_int_t)stats->limited, "backend",
+                     info->backend, "method", info->method, "device", info->device, "state", states[stats->state],
+                     "mask", json_text(s->mask), "rate", info->rate, "block", info->block, "ready", stats->ready, "ab",
+                     comparison_json(stats));
 }
 
 static json_t *triple(const double values[3])

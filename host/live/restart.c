@@ -32,9 +32,10 @@ static void read_array(const json_t *array, uint64_t *values, int n)
 
 static json_t *write_status(struct session_status *status)
 {
-    return json_pack("{s:f, s:f, s:I, s:o, s:o}", "seconds", status->seconds, "last_xrun", status->last_xrun_s, "xruns",
-                     (json_int_t)status->xruns, "counters", write_array(session_counters(status), SESSION_COUNTERS),
-                     "times", write_array((uint64_t *)(void *)&status->times, N_TIMES));
+    return json_pack(
+        "{s:f, s:f, s:I, s:o, s:I, s:o}", "seconds", status->seconds, "last_xrun", status->last_xrun_s, "xruns",
+        (json_int_t)status->xruns, "counters", write_array(session_counters(status), SESSION_COUNTERS), "overflowed",
+        (json_int_t)status->stats.overflowed, "times", write_array((uint64_t *)(void *)&status->times, N_TIMES));
 }
 
 static void read_status(const json_t *json, struct session_status *status)
@@ -43,6 +44,7 @@ static void read_status(const json_t *json, struct session_status *status)
     status->last_xrun_s = json_number_value(json_object_get(json, "last_xrun"));
     status->xruns = (uint64_t)json_integer_value(json_object_get(json, "xruns"));
     read_array(json_object_get(json, "counters"), session_counters(status), SESSION_COUNTERS);
+    status->stats.overflowed = (uint64_t)json_integer_value(json_object_get(json, "overflowed"));
     read_array(json_object_get(json, "times"), (uint64_t *)(void *)&status->times, N_TIMES);
 }
 

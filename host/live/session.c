@@ -44,7 +44,7 @@ struct session {
     struct session_answer answers[MAX_ANSWERS]; /* those that session_read_answer has not read; under lock */
     uint64_t n_answers, n_read;                 /* the next one goes to n_answers % MAX_ANSWERS; under lock */
 
-    uint64_t said_limited, said_non_finite; /* counts at the last messages of session_tend */
+    uint64_t said_limited, said_non_finite, said_overflowed; /* counts at the last messages of session_tend */
     double next_limited_s;
 };
 
@@ -428,8 +428,13 @@ void session_tend(struct session *s)
         s->next_limited_s = stopwatch_now() + LIMITED_PAUSE_S;
     }
     if (stats.non_finite && !s->said_non_finite && !s->before.stats.non_finite)
-        message_note("the input has NaN or infinite samples, which are replaced by 0 (the summary has their number)");
+        message_note("the input has NaN, infinite or huge samples, which are replaced by 0 (the summary has their "
+                     "number); look for raw bytes or a fault in the program that plays them");
+    if (stats.overflowed && !s->said_overflowed && !s->before.stats.overflowed)
+        message_note("the output is beyond the range of a float, and such samples are replaced by 0 (the summary has "
+                     "their number); lower --gain, or use a quieter mask or input");
     s->said_non_finite = stats.non_finite;
+    s->said_overflowed = stats.overflowed;
 }
 
 void session_get_status(struct session *s, struct session_status *status)
@@ -443,6 +448,7 @@ void session_get_status(struct session *s, struct session_status *status)
                                       .last_xrun_s = before.last_xrun_s};
     if (xruns) status->last_xrun_s = before.seconds + (double)atomic_load(&s->xrun_ms) / 1e3;
     for (int i = 0; i < SESSION_COUNTERS; i++) session_counters(status)[i] += session_counters(&before)[i];
+    status->stats.overflowed += before.stats.overflowed;
     hc_live_get_info(s->live, &status->info);
     if (status->stats.state == HC_LIVE_STANDBY) status->info.backend = "cpu";
     hc_live_mask(s->live, status->mask, sizeof status->mask);

@@ -1,7 +1,8 @@
 /* Blocks that several threads copy are complete and in time: each chunk is there when its arrival is reported,
- * whichever thread copies it and however late a copy thread is. A sample that is not finite is counted once. */
-#include "dsp/device/backend.h"
+ * whichever thread copies it and however late a copy thread is. A sample that is not finite is counted once, in the
+ * input and in the output. */
 #include "check.h"
+#include "dsp/device/backend.h"
 #include "dsp/device/parallel_copy.h"
 
 #include <math.h>
@@ -20,9 +21,17 @@ struct transfer {
     atomic_int posted, finished;
 };
 
-static float sample(int block, int ch, int i) { return (float)((block * 131 + ch * 17 + i) % 4093 + 1); }
+static float sample(int block, int ch, int i)
+{
+    return (float)((block * 131 + ch * 17 + i) % 4093 + 1);
+}
 
-/* The device: the output of channel o is the input of channel o, negated. It begins with each chunk as that arrives. */
+static bool overflows(int block, int ch, int i)
+{
+    return i == 0 && ch == block % OUT;
+}
+
+/* The device: the output of channel o is the input of channel o, negated, but for one sample that overflows. It begins with each chunk as that arrives. */
 static void *device(void *data)
 {
     struct transfer *c = data;
@@ -33,7 +42,8 @@ static void *device(void *data)
             int from = IN * chunk / COPY_CHUNKS;
             chunk = parallel_copy_loaded(c->copy, chunk);
             for (int ch = from; ch < IN * chunk / COPY_CHUNKS && ch < OUT; ch++)
-                for (int i = 0; i < c->n; i++) c->buffer.out[ch * BLOCK + i] = -c->buffer.in[ch * BLOCK + i];
+                for (int i = 0; i < c->n; i++)
+                    c->buffer.out[ch * BLOCK + i] = overflows(block, ch, i) ? NAN : -c->buffer.in[ch * BLOCK + i];
         }
         for (int done = 0; done < OUT;) {
             done += random_int(&r, 1, OUT);
@@ -71,9 +81,10 @@ static void copies(int n_threads, int spin_us, int n_blocks, uint64_t seed)
         atomic_store(&c.posted, block + 1);
         size_t found = parallel_copy_finish(c.copy);
         check(found == (size_t)(bad < c.n ? bad : c.n), "block %d: %zu not finite, want %d", block, found, bad);
+        check(parallel_copy_overflowed(c.copy) == 1, "block %d: the output's NaN is not counted once", block);
         for (int ch = 0; ch < OUT; ch++)
             for (int i = 0; i < c.n; i++)
-                check(out[ch * BLOCK + i] == -sample(block, ch, i),
+                check(out[ch * BLOCK + i] == (overflows(block, ch, i) ? 0 : -sample(block, ch, i)),
                       "%d copy threads, seed %d, block %d, channel %d, frame %d: got %g, want %g", n_threads, (int)seed,
                       block, ch, i, (double)out[ch * BLOCK + i], (double)-sample(block, ch, i));
         while (atomic_load(&c.finished) <= block) sched_yield();

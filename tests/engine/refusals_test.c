@@ -4,6 +4,7 @@
 #include "haloconv_files.h"
 #include "player.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -403,6 +404,123 @@ static void extreme_samples_pass(const char *backend)
     free(taps);
 }
 
+/* ---- huge samples ------------------------------------------------------------------------------------------------ */
+
+enum { HUGE_AT = 1500, HUGE_LENGTH = 500, HUGE_OUT = 3 };
+
+struct burst {
+    const char *method;
+    int block, max_taps, n_frames;
+    float taps;      /* size of the taps */
+    bool swaps;      /* to another mask, in the burst */
+    float values[2]; /* the burst alternates between them; 0: what it must count as */
+};
+
+/* Plays noise through two routes of their own (0 to 0, 1 to 1) and two that add up in output 2, with a burst in input 0.
+ * Returns the outputs, one after the other: the caller frees them. */
+static float *play_burst(const char *backend, const struct burst *b, hc_info *info)
+{
+    hc_config c = player_config(b->method, b->block, b->max_taps, 2, HUGE_OUT);
+    struct player p;
+    const int n_frames = b->n_frames;
+    struct random r = random_seeded(11);
+    float *taps[2] = {noise(&r, b->max_taps), noise(&r, b->max_taps)};
+    float *all = must_alloc(HUGE_OUT * (size_t)n_frames, sizeof *all);
+    for (int k = 0; k < b->max_taps; k++)
+        for (int m = 0; m < 2; m++) taps[m][k] *= b->taps;
+    c.n_routes = 4;
+    c.fade_frames = 500;
+    player_open(&p, &c, b->block ? backend : backend_for_files(backend), n_frames, 12);
+    hc_route h[2][4];
+    for (int m = 0; m < 2; m++)
+        for (int i = 0; i < 4; i++)
+            h[m][i] = (hc_route){i / 2, i % 2 ? 2 : i / 2, taps[(m + i) % 2], b->max_taps, 1, 0};
+    for (int i = 0; i < HUGE_LENGTH; i++) p.in[0][HUGE_AT + i] = b->values[i % 2];
+    struct scene scenes[2] = {player_scene(&p, h[0], 4), player_scene(&p, h[1], 4)};
+    player_swap(&p, scenes[0]);
+    int step = p.info.block < 4096 ? p.info.block : 4096;
+    while (p.n_frames < n_frames) {
+        bool was_before = p.n_frames < HUGE_AT + 100;
+        player_run_up_to(&p, step, n_frames);
+        if (b->swaps && was_before && p.n_frames >= HUGE_AT + 100) player_swap(&p, scenes[1]);
+    }
+    for (int o = 0; o < HUGE_OUT; o++)
+        memcpy(all + (size_t)o * (size_t)n_frames, p.out[o], (size_t)n_frames * sizeof *all);
+    *info = (hc_info){.size = sizeof *info};
+    hc_get_info(p.engine, info);
+    player_close(&p);
+    free(taps[0]);
+    free(taps[1]);
+    return all;
+}
+
+/* The output is finite. Input 1 alone plays as without the burst, bit for bit. When the burst has left the mask, the
+ * rest is within -120 dB of the output of the same input with zeros in the burst; exactly so from the start, where the
+ * burst is counted as zeros. */
+static void check_burst(const char *backend, const struct burst *b)
+{
+    struct burst silent = *b;
+    silent.values[0] = silent.values[1] = 0;
+    hc_info info, none;
+    float *got = play_burst(backend, b, &info), *want = play_burst(backend, &silent, &none), peak = 0;
+    int n_frames = b->n_frames, longest = info.partition;
+    for (int l = 0; l < info.n_levels; l++)
+        if (info.levels[l].size > longest) longest = info.levels[l].size;
+    int back = HUGE_AT + HUGE_LENGTH + b->max_taps + 2 * longest;
+    bool counts_as_zero = b->block > 0 && fabsf(b->values[0]) > 0x1p100f;
+    check(back < n_frames - 500, "the burst ends at %d", back);
+    check(info.non_finite == (counts_as_zero ? HUGE_LENGTH : 0), "%s: %llu counted", b->method,
+          (unsigned long long)info.non_finite);
+    double largest = counts_as_zero ? 0 : (double)fabsf(b->values[0]) * (double)b->taps;
+    bool overflows = largest > 1e38, may_overflow = largest > 1e31;
+    check(!overflows || info.overflowed > 0, "%s, %g: nothing has overflowed", b->method, (double)b->values[0]);
+    check(may_overflow || info.overflowed == 0, "%s, %g: %llu overflowed", b->method, (double)b->values[0],
+          (unsigned long long)info.overflowed);
+    check(none.overflowed == 0 && none.non_finite == 0, "noise overflows");
+    for (int i = back; i < n_frames; i++) peak = fmaxf(peak, fabsf(want[i]));
+    for (int o = 0; o < HUGE_OUT; o++)
+        for (int i = 0; i < n_frames; i++) {
+            float y = got[o * n_frames + i], x = want[o * n_frames + i];
+            check(isfinite(y), "%s, %d taps of %g, %g: output %d, frame %d is %g", b->method, b->max_taps,
+                  (double)b->taps, (double)b->values[0], o, i, (double)y);
+            bool same = o == 1 || counts_as_zero || i < HUGE_AT - info.block;
+            double limit = same ? 0 : i >= back ? PEAK_SHARE * (double)peak : INFINITY;
+            check(fabs((double)y - (double)x) <= limit, "%s, %d taps of %g, %g: output %d, frame %d is %g, want %g",
+                  b->method, b->max_taps, (double)b->taps, (double)b->values[0], o, i, (double)y, (double)x);
+        }
+    free(got);
+    free(want);
+}
+
+/* Finite samples that overflow in a transform, a product or a sum: as when raw bytes are played as floats. */
+static void huge_samples_leave_no_nan(const char *backend)
+{
+    static const float values[][2] = {{1e38f, -1e38f}, {FLT_MAX, 1e38f}, {-FLT_MAX, -1.3e30f}, {1e30f, -1e30f}};
+    for (int v = 0; v < 4; v++)
+        for (int large = 0; large < 2; large++) {
+            struct burst b = {.method = "direct", .block = 64, .max_taps = 300, .n_frames = 4000, .swaps = !large};
+            memcpy(b.values, values[v], sizeof b.values);
+            b.taps = large ? 1e20f : 0.1f;
+            check_burst(backend, &b);
+            b.method = "fft";
+            check_burst(backend, &b);
+            b.max_taps = 4000; /* with tail levels */
+            b.n_frames = 11000;
+            check_burst(backend, &b);
+        }
+}
+
+/* An engine for files keeps all finite samples, because a program refuses a file that overflows. */
+static void huge_samples_of_files_leave_no_nan(const char *backend)
+{
+    static const float values[][2] = {{1e38f, -1e38f}, {FLT_MAX, FLT_MAX}};
+    for (int v = 0; v < 2; v++) {
+        struct burst b = {.method = "auto", .block = 0, .max_taps = 6000, .n_frames = 200000, .taps = 1};
+        memcpy(b.values, values[v], sizeof b.values);
+        check_burst(backend, &b);
+    }
+}
+
 static void empty_mask_is_silence(const char *backend)
 {
     hc_config c;
@@ -430,6 +548,8 @@ int main(void)
         TEST(bad_frame_counts_leave_the_output_alone, true),
         TEST(nan_in_the_input_counts_as_zero, true),
         TEST(extreme_samples_pass, true),
+        TEST(huge_samples_leave_no_nan, true),
+        TEST(huge_samples_of_files_leave_no_nan, ONCE_A_DEVICE),
         TEST(empty_mask_is_silence, true),
     };
     return check_main("refusals", tests, sizeof tests / sizeof *tests);

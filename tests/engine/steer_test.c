@@ -4,6 +4,7 @@
 #include "dsp/signal/transform.h"
 #include "moving.h"
 
+#include <float.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -821,6 +822,68 @@ static void a_storm_of_steering_keeps_the_audio_whole(const char *backend)
     moving_bank_free(&bank);
 }
 
+/* ---- huge samples ------------------------------------------------------------------------------------------------ */
+
+enum { HUGE_AT = 1000, HUGE_LENGTH = 300 };
+
+static void fill_burst(struct moving *m, float high, float low)
+{
+    for (int i = 0; i < HUGE_LENGTH; i++) m->in[0][HUGE_AT + i] = i % 2 ? low : high;
+}
+
+/* Finite samples that would overflow in a transform, while sources move. */
+static void huge_samples_count_as_zero(const char *backend)
+{
+    for (int taps = 200; taps <= TAPS; taps += TAPS - 200) {
+        hc_config c = moving_config(BLOCK, taps, 2, 2);
+        struct moving m;
+        struct moving_bank bank;
+        moving_open(&m, &c, backend, FRAMES, 71);
+        moving_bank(&m, &bank, 6, 2, taps, 72);
+        fill_burst(&m, FLT_MAX, -1e38f);
+        play_steered(&m, &bank, 0, 4);
+        fill_burst(&m, 0, 0);
+        moving_check(&m);
+        hc_get_info(m.engine, &m.info);
+        check(m.info.non_finite == HUGE_LENGTH && m.info.overflowed == 0, "%llu counted, %llu overflowed",
+              (unsigned long long)m.info.non_finite, (unsigned long long)m.info.overflowed);
+        moving_close(&m);
+        moving_bank_free(&bank);
+    }
+}
+
+/* Weights may take samples beyond a float. They become 0, and nothing of them stays. */
+static void an_overflow_of_weights_is_silent(const char *backend)
+{
+    float *outs[2], peak = 0;
+    for (int k = 0; k < 2; k++) {
+        hc_config c = moving_config(BLOCK, 300, 2, 2);
+        struct moving m;
+        struct moving_bank bank;
+        moving_open(&m, &c, backend, FRAMES, 73);
+        moving_bank(&m, &bank, 6, 2, 300, 74);
+        fill_burst(&m, k ? 1e30f : 0, k ? -1e30f : 0);
+        moving_steer(&m, 0, &bank, both, (float[]){1e20f, -1e20f}, 2);
+        moving_steer_one(&m, 1, &bank, 2);
+        moving_play_to(&m, HUGE_AT + HUGE_LENGTH, BLOCK);
+        moving_steer_one(&m, 0, &bank, 1);
+        moving_play_to(&m, FRAMES, BLOCK);
+        hc_get_info(m.engine, &m.info);
+        check((m.info.overflowed > 0) == k, "%llu overflowed", (unsigned long long)m.info.overflowed);
+        outs[k] = must_alloc(2 * FRAMES, sizeof(float));
+        for (int o = 0; o < 2; o++) memcpy(outs[k] + o * FRAMES, m.out[o], FRAMES * sizeof(float));
+        moving_close(&m);
+        moving_bank_free(&bank);
+    }
+    for (int i = 0; i < 2 * FRAMES; i++) check(isfinite(outs[1][i]), "sample %d is %g", i, (double)outs[1][i]);
+    for (int i = FRAMES - 1000; i < FRAMES; i++) peak = fmaxf(peak, fabsf(outs[0][i]));
+    for (int i = FRAMES - 1000; i < FRAMES; i++)
+        check(fabsf(outs[1][i] - outs[0][i]) <= (float)PEAK_SHARE * peak, "sample %d is %g, want %g", i,
+              (double)outs[1][i], (double)outs[0][i]);
+    free(outs[0]);
+    free(outs[1]);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -846,6 +909,8 @@ int main(void)
         TEST(half_a_second_changes_within_20_ms, true),
         TEST(levels_follow_each_other, true),
         TEST(a_sine_gets_no_modulation_but_the_formulas, true),
+        TEST(huge_samples_count_as_zero, true),
+        TEST(an_overflow_of_weights_is_silent, true),
         TEST(broken_banks_are_refused, true),
         TEST(requests_out_of_range_are_refused, true),
         TEST(configs_out_of_range_are_refused, true),

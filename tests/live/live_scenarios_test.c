@@ -7,6 +7,7 @@
 #include "live_take.h"
 #include "trap.h"
 
+#include <float.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -431,6 +432,43 @@ static void freewheel_with_a_slow_gpu(struct play *p)
     }
 }
 
+/* Plays finite samples that overflow in a convolution. They count as 0: the take has 0 there. */
+static void play_burst(struct play *p)
+{
+    static const float values[] = {FLT_MAX, -1e38f, 1e38f};
+    float *x = p->take->in[0] + p->take->pos;
+    const int n = 600;
+    for (int i = 0; i < n; i++) x[i] = values[i % 3];
+    play_on(p, n);
+    memset(x, 0, n * sizeof *x);
+}
+
+/* In the crossfade of two masks, and in that of two engines. */
+static void huge_samples(struct play *p)
+{
+    begin_swap(p, SECOND);
+    play_burst(p);
+    play_until_alone(p);
+    begin_swap(p, LONG);
+    play_burst(p);
+    play_until_alone(p);
+}
+
+/* The standby engine follows the input with the burst in it, and takes over. */
+static void huge_samples_and_a_lost_gpu(struct play *p)
+{
+    play_on(p, SETTLE);
+    play_burst(p);
+    lost_gpu(p);
+}
+
+static void huge_samples_while_bypassed(struct play *p)
+{
+    bypass(p);
+    play_burst(p);
+    play_on(p, SETTLE);
+}
+
 /* ---- the table --------------------------------------------------------------------------------- */
 
 struct scenario {
@@ -458,6 +496,9 @@ struct scenario {
     S(driver, freewheel_on_and_off, LIVE_FREEWHEEL, NULL, NULL)                                                        \
     S(driver, freewheel_with_a_slow_gpu, LIVE_FREEWHEEL, "slow 100 3 1", "slow 100 3 1")                               \
     S(driver, reset, LIVE_RESET, NULL, NULL)                                                                           \
+    S(driver, huge_samples, LIVE_MASK, NULL, NULL)                                                                     \
+    S(driver, huge_samples_and_a_lost_gpu, LIVE_MASK, "fail 200", "fail 200")                                          \
+    S(driver, huge_samples_while_bypassed, LIVE_BYPASS, NULL, NULL)                                                    \
     S(driver, bypass, LIVE_BYPASS, NULL, NULL)                                                                         \
     S(driver, swap_while_bypassed, LIVE_BYPASS, NULL, NULL)
 

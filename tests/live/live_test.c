@@ -7,6 +7,7 @@
 #include "host/message.h"
 #include "trap.h"
 
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
@@ -402,6 +403,48 @@ static void knobs_before_the_first_block_jump(const char *backend)
 enum when { FORGET_WHILE_IT_PLAYS, FORGET_A_NEW_ENGINE, FORGET_A_FADE, FORGET_A_READY_MASK, N_WHEN };
 
 /* Plays noise, forgets it, and then sounds like a session that has just begun. */
+/* A gain, a ramp of gains or a mask takes finite samples beyond a float. They become 0 and are counted; nothing of them
+ * stays in the delay, the limiter or the meters. */
+static void an_overflow_is_silent_and_counted(const char *backend)
+{
+    static const struct {
+        enum hc_live_knob knob;
+        float value, x;
+    } cases[] = {{HC_WET, 1e20f, 1e30f},   {HC_DRY, FLT_MAX, 100}, {HC_GAIN, FLT_MAX, 1e30f},
+                 {HC_WET, -FLT_MAX, 1000}, {HC_GAIN, 1e9f, 1e25f}, {HC_BYPASS, 1e30f, 1e30f}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        for (int ramps = 0; ramps < 2; ramps++) {
+            float x[BLOCK], y[2 * BLOCK], in_peak, out_peak, none[2];
+            hc_live_stats stats = {.size = sizeof stats};
+            hc_live_config config = {.size = sizeof config, .max_predelay_ms = 10, .limit_feedback = 1};
+            hc_live *live = open_live(&config);
+            load(live, mask_file("loud.txt", "1e5 1\n"));
+            hc_live_set(live, HC_PREDELAY, 100);
+            for (int i = 0; i < BLOCK; i++) x[i] = 0;
+            for (int k = 0; k < 10 && ramps; k++) play(live, x, y);
+            hc_live_set(live, cases[c].knob, cases[c].value);
+            for (int k = 0; k < 100; k++) {
+                for (int i = 0; i < BLOCK; i++) x[i] = i % 2 ? -cases[c].x : cases[c].x;
+                play(live, x, y);
+                for (int i = 0; i < 2 * BLOCK; i++)
+                    check(isfinite(y[i]), "case %zu: block %d, frame %d is %g", c, k, i, (double)y[i]);
+            }
+            hc_live_get_stats(live, &stats);
+            hc_live_take_peaks(live, &in_peak, &out_peak);
+            hc_live_take_channel_peaks(live, NULL, none);
+            check(stats.overflowed > 0 && stats.non_finite == 0, "case %zu: %llu overflowed, %llu not finite", c,
+                  (unsigned long long)stats.overflowed, (unsigned long long)stats.non_finite);
+            check(isfinite(out_peak) && isfinite(none[0]) && isfinite(none[1]), "case %zu: the peak is %g", c,
+                  (double)out_peak);
+            hc_live_set(live, cases[c].knob, cases[c].knob == HC_DRY || cases[c].knob == HC_BYPASS ? 0 : 1);
+            for (int i = 0; i < BLOCK; i++) x[i] = 1e-6f;
+            for (int k = 0; k < 6000; k++) play(live, x, y); /* the limiter holds for two seconds */
+            check(fabsf(y[0] - 0.1f) < 1e-6f && y[BLOCK] == 1e-6f, "case %zu: %g and %g", c, (double)y[0],
+                  (double)y[BLOCK]);
+            hc_live_close(live);
+        }
+}
+
 static void forgotten_input_is_not_heard(const char *backend)
 {
     static float x[BLOCK], y[2 * BLOCK], want[2 * BLOCK];
@@ -591,6 +634,7 @@ int main(void)
         TEST(half_a_day_of_quiet_does_not_turn_the_output_down, false),
         TEST(the_slowest_rate_and_the_longest_fade_play, false),
         TEST(knobs_before_the_first_block_jump, false),
+        TEST(an_overflow_is_silent_and_counted, false),
         TEST(forgotten_input_is_not_heard, false),
         TEST(a_host_is_shown_the_newest_frames_and_the_peaks_of_each_channel, false),
         TEST(the_first_mask_is_read_once, false),

@@ -2,10 +2,10 @@
  * test is the audio thread and the worker in turn: hc_live_work runs only where the test calls it. Backend "cuda" is
  * faulty_device.c. */
 #include "check.h"
-#include "faulty_device.h" /* replaces "cuda" */
 #include "dsp/device/backend.h" /* fade_gain */
 #include "dsp/live/live.h"
-#include "player.h" /* PEAK_SHARE */
+#include "faulty_device.h" /* replaces "cuda" */
+#include "player.h"        /* PEAK_SHARE */
 #include "reference.h"
 #include "trap.h"
 
@@ -272,7 +272,7 @@ static void the_last_request_wins(const char *backend)
     static const struct {
         int first, second;
         bool works; /* between the two */
-    } cases[] = {{3, 1, false}, {3, 1, true}, {1, 3, false}, {1, 3, true}, {1, 2, false},
+    } cases[] = {{3, 1, false}, {3, 1, true},  {1, 3, false}, {1, 3, true}, {1, 2, false},
                  {2, 1, true},  {1, 0, false}, {0, 3, false}, {3, 3, true}};
     struct stage s;
     stage_open(&s, "cpu", 3);
@@ -646,6 +646,27 @@ static void loudness_is_that_of_bs1770(const char *backend)
     free(x);
 }
 
+/* Raw bytes that are played as floats, for a moment: the rest is as loud as it was. */
+static void huge_samples_do_not_count_as_loudness(const char *backend)
+{
+    static const float values[] = {1e30f, 1e37f, INFINITY, NAN};
+    struct random r = random_seeded(60);
+    float *x = must_alloc(4 * 48000, sizeof *x), *rows[] = {x};
+    struct loudness meter, clean;
+    for (int v = 0; v < 4; v++) {
+        check(loudness_open(&meter, 1, 48000) && loudness_open(&clean, 1, 48000), "no memory");
+        for (int i = 0; i < 4 * 48000; i++) x[i] = random_sample(&r);
+        loudness_add(&clean, rows, 4 * 48000);
+        for (int i = 0; i < 700; i++) x[50000 + i] = i % 2 ? values[v] : -values[v];
+        loudness_add(&meter, rows, 4 * 48000);
+        double got = loudness_get(&meter), want = loudness_get(&clean);
+        check(fabs(got - want) < 0.2, "%g: %g LUFS, want %g", (double)values[v], got, want);
+        loudness_close(&meter);
+        loudness_close(&clean);
+    }
+    free(x);
+}
+
 /* The K-weighted loudness of what was heard from frame `from` on. */
 static double heard(const struct stage *s, int from)
 {
@@ -713,6 +734,7 @@ int main(void)
         TEST(the_first_of_a_list_are_ready, false),
         TEST(a_storm_of_requests_leaves_the_last, false),
         TEST(loudness_is_that_of_bs1770, false),
+        TEST(huge_samples_do_not_count_as_loudness, false),
         TEST(compared_masks_are_equally_loud, false),
     };
     const char *dir = getenv("TMPDIR");

@@ -387,6 +387,37 @@ def test_nan_in_the_sound_is_said(hc):
     close(y, reference(x, np.array([1.0, 0.5])))
 
 
+@pytest.mark.parametrize("taps", [300, 6000])
+def test_huge_samples_leave_no_nan_in_a_stream(hc, taps):
+    """Finite samples that overflow in a transform count as 0; the other channel keeps its bits."""
+    x, h = noise(16000, 2, seed=61), noise(taps, 2, seed=62)
+    x[3000:5000, 0] = 0
+    huge = x.copy()
+    huge[3000:5000, 0] = np.where(np.arange(2000) % 2, 1e38, -np.finfo(np.float32).max)
+    ys = []
+    for sound in (x, huge):
+        with hc.Stream(2, max_taps=taps, block=64, wait_us=hc.WAIT_FOREVER) as stream:
+            stream.swap(h)
+            ys.append(stream.process(sound))
+            assert stream.info["non_finite"] == (2000 if sound is huge else 0) and stream.info["overflowed"] == 0
+    assert np.isfinite(ys[1]).all() and (ys[0][:, 1] == ys[1][:, 1]).all()
+    close(ys[1], np.stack([reference(x[:, ch], h[:, ch])[:len(x)] for ch in range(2)], 1))
+
+
+def test_an_overflow_is_silent_and_counted(hc):
+    with hc.Stream(1, max_taps=10, block=64, backend="cpu") as stream:
+        stream.swap([1e20, 0, 0, 1.0])
+        y = stream.process(np.array([1e30, 1, 1, 1, 1, 0], np.float32))
+        assert np.isfinite(y).all() and stream.info["overflowed"] == 1 and y[0] == 0 and y[1] == np.float32(1e20)
+    for n in (100, 1 << 19):  # without an engine, and with one
+        x, h = np.zeros(n, np.float32), np.ones(100, np.float32)
+        x[7] = 3e38
+        h[3] = 10
+        with pytest.warns(RuntimeWarning, match="of the result are beyond"):
+            y = hc.convolve(x, h, backend="cpu")
+        assert np.isfinite(y).all(), n
+
+
 def test_errors_have_the_librarys_words(hc):
     assert hc.version() == re.search(r'HC_VERSION "(.*)"', (ROOT / "dsp/haloconv.h").read_text()).group(1)
     assert str(hc.Error(-2, "")) == "out of memory" and str(hc.Error(-2, "no memory for a mask")).endswith("mask")

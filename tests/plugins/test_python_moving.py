@@ -55,6 +55,14 @@ def test_a_bank_tells_its_properties(hc):
     assert hc.Bank(h[:, 0]).responses.shape == (len(ARC), 1, 700) and hc.Bank(h).positions is None
 
 
+def test_an_overflow_of_a_moving_source_is_silent_and_said(hc):
+    x, h = noise(4000, seed=3)[:, 0], responses(2)
+    x[1000] = 3e38
+    with pytest.warns(RuntimeWarning, match="of the result are beyond"):
+        y = hc.convolve_moving(x, h * 10, [(0, 0, 0), (2000, 0, 1)], backend="cpu")
+    assert np.isfinite(y).all() and y[:500].any() and y[2500:].any()
+
+
 @pytest.mark.parametrize("taps", [1, 2, 3, 100])
 def test_the_largest_gain_is_of_any_sine(hc, taps):
     h = responses(5, 2, taps, seed=taps)

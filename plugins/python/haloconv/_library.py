@@ -59,7 +59,7 @@ class _Info(ctypes.Structure):
                 ("error", ctypes.c_char * 256), ("peak", ctypes.c_float), ("clipped", ctypes.c_uint64),
                 ("blocks", ctypes.c_uint64), ("frames", ctypes.c_uint64), ("late", ctypes.c_uint64),
                 ("non_finite", ctypes.c_uint64), ("swaps", ctypes.c_uint64), ("swap_frame", ctypes.c_uint64),
-                ("bank_memory", ctypes.c_uint64)]
+                ("bank_memory", ctypes.c_uint64), ("overflowed", ctypes.c_uint64)]
 
 
 class _BankData(ctypes.Structure):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ._banks import Bank
 from ._library import _MAX_MIX, _STEP, _RenderJob, _check, _lib, _pointer
-from ._streams import _planar
+from ._streams import _planar, _warn_of_overflow
 
 
 _Place = Union[int, Sequence[float], npt.NDArray[Any], None]
@@ -115,7 +115,8 @@ def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
     n_threads  CPU threads; 0: this process's share, see help(haloconv). The output does not depend on it
 
     Returns float32 [frames] if x has one dimension and the bank one output, else [frames, outputs]. NaN and infinite
-    samples in x count as 0 and cause a RuntimeWarning with their number. Threads may call this with the same bank.
+    samples in x count as 0 and cause a RuntimeWarning with their number, and so do samples of the result beyond the
+    range of a float32. Threads may call this with the same bank.
     haloconv.torch.convolve_moving does the same for tensors, with gradients.
 
     Raises ValueError if a shape, the mode or the path is wrong, or the rate is not the bank's; TypeError if x is
@@ -147,4 +148,8 @@ def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
     why = ctypes.create_string_buffer(512)
     with bank._renderer(backend, step, n_threads) as renderer:
         _check(_lib.hc_render(renderer, ctypes.byref(job), ctypes.sizeof(job), 1, why, len(why)), why)
+    overflowed = ~np.isfinite(out)
+    if overflowed.any():
+        _warn_of_overflow(overflowed.sum())
+        out[overflowed] = 0
     return out[0] if np.ndim(x) == 1 and bank.outputs == 1 else out.T

@@ -48,6 +48,11 @@ def _routes(h, n_in):
                      "or the shape [frames, inputs, outputs]")
 
 
+def _warn_of_overflow(n):
+    warnings.warn(f"{n} samples of the result are beyond the range of a float32 and count as 0; lower the level of the "
+                  "sound or of the response", RuntimeWarning, stacklevel=3)
+
+
 def _planar(x):
     """Convert [frames] or [frames, channels] to contiguous float32 [channels, frames]."""
     x = _floats("the sound", x)
@@ -298,7 +303,10 @@ class Stream:
     def process(self, x: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Convolve the next frames of the sound; continues where the last call ended.
 
-        x  [frames] if n_in is 1, or [frames, n_in]; any number of frames. NaN and infinite samples count as 0.
+        x  [frames] if n_in is 1, or [frames, n_in]; any number of frames. NaN and infinite samples count as 0,
+           and samples beyond 2**100 (1.27e30) unless block is BLOCK_FILES; info["non_finite"] is their number.
+           A result beyond the range of a float32 is 0; info["overflowed"] is the number of such samples.
+
         Returns float32 [frames] if x has one dimension and n_out is 1, else [frames, n_out].
 
         A block that the device does not deliver within wait_us is silence or, with "hybrid", lacks its tail; it counts
@@ -383,7 +391,7 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
           and rate mean nothing
 
     Returns float32 [frames] if x and h have one dimension, else [frames, outputs]. NaN and infinite samples in x count
-    as 0 and cause a RuntimeWarning with their number.
+    as 0 and cause a RuntimeWarning with their number, and so do samples of the result beyond the range of a float32.
 
     x and h may be arrays on a CUDA GPU: CuPy, JAX, torch, anything with `__dlpack__`, both on one device. The result is
     of that kind, on that device; streams and copies are as in convolve_tensors(), plus a copy of arrays
@@ -411,7 +419,9 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
         responses = _floats("h", h)
         if np.isfinite(planar).all() and np.isfinite(responses).all():  # an engine counts them, or refuses them
             sound = planar[0] if np.ndim(x) == 1 else planar.T
-            return convolve_columns(sound, responses, mode, partial(on_cpu, n_threads=n_threads))
+            y = convolve_columns(sound, responses, mode, partial(on_cpu, n_threads=n_threads))
+            if np.isfinite(y).all():  # an engine replaces an overflow by 0, and counts it
+                return y
     skip = (taps - 1) // 2 if mode == "same" else 0
     end = skip + n + (taps - 1 if mode == "full" else 0)
     with Stream(n_in, n_out, max_taps=taps, rate=rate, block=BLOCK_FILES, n_routes=len(pairs), fade_frames=NO_FADE,
@@ -422,7 +432,9 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
         padded = np.zeros((n_in, -(-end // step) * step), np.float32)  # whole partitions are faster
         padded[:, :n] = planar
         y = stream.process(padded.T)
-        non_finite = stream.info["non_finite"]
+        non_finite, overflowed = stream.info["non_finite"], stream.info["overflowed"]
+    if overflowed:
+        _warn_of_overflow(overflowed)
     if non_finite:
         warnings.warn(f"{non_finite} samples of the sound are NaN or infinite and count as 0", RuntimeWarning,
                       stacklevel=2)

@@ -258,19 +258,20 @@ def test_arrays_that_hold_no_sound_are_refused(hc):
 
 @pytest.fixture
 def reverb(hc, tmp_path, monkeypatch):
-    """(A project, a function that installs a version of it): its adapter, too, is made here."""
+    """(A project, a function that installs a release of it): its adapter, too, is made here."""
     (tmp_path / "reverb.py").write_text("class Room:\n  def play(self): return 'own'\ndef convolve(): return 'own'\n"
                                         "again = convolve\n")
     folder = tmp_path / "adapters"
     folder.mkdir()
     (folder / "reverb.py").write_text(
         "def convolve(theirs):\n  return lambda: 'ours of ' + theirs()\n"
-        "def play(theirs):\n  return lambda room: 'ours of ' + theirs(room)\n"
-        "def replacements():\n\n"
-        "  return {'reverb:convolve': convolve, 'reverb:again': convolve, 'reverb:Room.play': play}\n")
+        "def play(theirs):\n  return lambda self: 'ours of ' + theirs(self)\n"
+        "def replacements():\n"
+        "  return {'reverb:convolve': (convolve, None), 'reverb:again': (convolve, None), "
+        "'reverb:Room.play': (play, None)}\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(hc._patches._adapters, "__path__", [str(folder)])
-    monkeypatch.setitem(hc._patches.PROJECTS, "reverb", hc._patches._adapters.Project("py-reverb", "1.9", "1.12"))
+    monkeypatch.setitem(hc._patches.PROJECTS, "reverb", hc._patches._adapters.Project("py-reverb", "1.9 to 1.11"))
     installed = hc._patches.importlib.metadata.version
 
     def install(version):
@@ -348,28 +349,146 @@ def test_unpatching_leaves_what_others_put_over_ours(hc, reverb, monkeypatch):
     assert project.convolve() == "wrapped ours of other" and project.again() == project.Room().play() == "own"
 
 
-def test_a_project_in_another_version_is_not_touched(hc, reverb, monkeypatch):
-    project, install = reverb
+def test_a_project_that_is_unknown_or_absent_is_refused(hc, reverb, monkeypatch):
     adapter = Path(hc._patches._adapters.__path__[0], "reverb.py")
-    adapter.write_text("import reverb.of_another_version\n" + adapter.read_text())
-    for version in ("1.8.9", "1.9rc1", "1.9.0.dev3", "1.12", "1.12.0a1", "2", "0+unknown", None):
-        install(version)
-        with pytest.raises(RuntimeError, match=r"from 1\.9 on and below 1\.12"):
-            hc.patch("reverb")
+    adapter.write_text("import reverb.of_another_release\n" + adapter.read_text())  # not imported
     with pytest.raises(ValueError, match="known are .*reverb"):
         hc.patch("rverb")
-    monkeypatch.undo()
-    monkeypatch.setitem(hc._patches.PROJECTS, "reverb", hc._patches._adapters.Project("py-reverb", "1.9", "1.12"))
-    with pytest.raises(ModuleNotFoundError, match="py-reverb is not installed"):
+    monkeypatch.setitem(hc._patches.PROJECTS, "reverb", hc._patches._adapters.Project("no-reverb", "1.9 to 1.11"))
+    with pytest.raises(ModuleNotFoundError, match=r"no-reverb is not installed; install it \(tried: 1\.9 to 1\.11\)"):
         hc.patch("reverb")
-    assert project.convolve() == "own"
+    assert reverb[0].convolve() == "own"
 
 
-@pytest.mark.parametrize("version", ["1.9", "1.9.0+cpu", "1.9.post1", "1.10rc1", "1.11.99"])
-def test_versions_that_an_adapter_knows(hc, reverb, version):
+REVERB = "import numpy\ndef convolve(x, h, mode='full', rate=1): return numpy.convolve(x, h, mode)\n"
+ADAPTER = """
+import numpy
+def make(theirs):
+  def convolve(x, h, mode='full', rate=1): return numpy.convolve(h, x, mode)
+  return convolve
+def trial(function): return [function(numpy.arange(9.), numpy.arange(1., 4)), numpy.ones(3)]
+def replacements(): return {'reverb.dsp:convolve': (make, trial), 'reverb.dsp:Room.play': (lambda theirs: theirs, None)}
+"""
+
+
+@pytest.fixture
+def release(hc, reverb, tmp_path):
+    """A function that writes reverb/dsp.py of a release."""
+    def write(text, adapter=ADAPTER):
+        folder = tmp_path / "reverb"
+        folder.mkdir(exist_ok=True)
+        (folder / "__init__.py").touch()
+        (folder / "dsp.py").write_text(text)
+        Path(hc._patches._adapters.__path__[0], "reverb.py").write_text(adapter)
+        for name in ("reverb", "reverb.dsp", "haloconv._adapters.reverb"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        sys.dont_write_bytecode = True  # two releases of one second
+        return importlib.import_module("reverb.dsp")
+    before = sys.dont_write_bytecode
+    yield write
+    hc.unpatch("reverb")
+    sys.modules.pop("reverb.dsp", None)
+    sys.dont_write_bytecode = before
+
+
+ROOM = "class Room:\n  def play(self): pass\n"
+
+
+@pytest.mark.parametrize("version", ["0.1", "1.9rc1", "2", "0+unknown", None])
+def test_any_release_that_fits_is_patched(hc, reverb, release, version):
     reverb[1](version)
-    with hc.patch("reverb"):
-        assert reverb[0].convolve() == "ours of own"
+    for text in (REVERB, REVERB.replace("x, h, mode='full', rate=1): return", "*a, **k): return (lambda x, h, mode='full',"
+                                        " rate=1:").replace("x, h, mode)\n", "x, h, mode))(*a, **k)\n"),
+                 REVERB.replace("convolve(x, h, mode='", "convolve(x: 'a sound', h, mode='")):
+        project = release(text + ROOM)
+        own = project.convolve
+        with hc.patch("reverb"):
+            assert project.convolve is not own
+        assert project.convolve is own
+
+
+@pytest.mark.parametrize("before, after, why", [
+    ("h, mode='full'", "kernel, mode='full'", r"dsp\.convolve has the argument 'kernel', where haloconv expects 'h'"),
+    ("x, h,", "h, x,", "has the argument 'h', where haloconv expects 'x'"),
+    ("mode='full'", "mode='same'", "the argument \"mode='same'\", where haloconv expects \"mode='full'\""),
+    (", rate=1", "", "dsp.convolve has no argument rate"),
+    (", rate=1", ", rate=1, gain=1", "has an argument gain, which haloconv does not know"),
+    ("x, h, mode)", "x, h, mode) * 1.0001", "for a small signal differ by 0.0001 of their peak"),
+    ("x, h, mode)", "x, h, mode) * float('nan')", "differ by nan of their peak"),
+    ("x, h, mode)", "x, h, mode)[1:]", r"returns float64 \(10,\) for a small signal, and haloconv float64 \(11,\)"),
+    ("x, h, mode)", "x, h, mode).astype('f4')", r"returns float32 \(11,\)"),
+    ("x, h, mode)", "x, h, 'none')", "dsp.convolve, called with a small signal: ValueError: mode"),
+    ("convolve(x, h", "fold(x, h", "reverb.dsp has no convolve"),
+    ("class Room", "class Hall", "reverb.dsp has no Room.play"),
+    ("def play", "def stop", "reverb.dsp has no Room.play")])
+def test_a_release_that_does_not_fit_is_refused_with_the_reason(hc, release, before, after, why):
+    project = release((REVERB + ROOM).replace(before, after))
+    kept = dict(vars(project))
+    with pytest.raises(RuntimeError, match=r"^patch\('reverb'\): py-reverb 1\.10\.2: .*" + why + r".*; install a release "
+                       r"that was tried \(1\.9 to 1\.11\)"):
+        hc.patch("reverb")
+    assert dict(vars(project)) == kept
+
+
+def test_a_release_without_a_module_is_refused_and_other_failures_stay(hc, release):
+    release(REVERB, ADAPTER.replace("reverb.dsp:Room", "reverb.rooms:Room"))
+    with pytest.raises(RuntimeError, match="there is no module reverb.rooms; install"):
+        hc.patch("reverb")
+    release(REVERB + ROOM)
+    sys.modules.pop("reverb.dsp")
+    Path(sys.modules["reverb"].__path__[0], "dsp.py").write_text("import of_reverb\n")
+    with pytest.raises(ModuleNotFoundError, match="of_reverb"):
+        hc.patch("reverb")
+
+
+def test_functions_of_a_replaced_module_are_checked(hc, release):
+    adapter = ("import numpy, types\nfrom haloconv._adapters._scipy import convolver, trial, with_functions\n"
+               "def make(theirs): return with_functions(theirs, convolve=convolver(theirs.convolve))\n"
+               "def replacements(): return {'reverb.dsp:signal': (make, lambda signal: trial(signal.convolve))}\n")
+    project = release("import scipy.signal as signal\n", adapter)
+    with hc.patch("reverb") as names:
+        assert names == ["reverb.dsp.signal"] and project.signal is not scipy.signal
+    own = "import types\ndef convolve(in1, kernel, mode='full'): pass\nsignal = types.ModuleType('signal')\n"
+    release(own + "signal.convolve = convolve\n", adapter)
+    with pytest.raises(RuntimeError, match="dsp.signal.convolve has the argument 'kernel', where haloconv expects 'in2'"):
+        hc.patch("reverb")
+
+
+def test_scipy_convolves_by_haloconv(hc, monkeypatch):
+    """Values and types are scipy's; scipy computes what haloconv does not, and refuses in its words."""
+    seen, adapter = [], importlib.import_module("haloconv._adapters._scipy")
+    ours = adapter.convolve_tensors
+    monkeypatch.setattr(adapter, "convolve_tensors", lambda *given: seen.append(1) or ours(*given))
+    x, h = noise(300)[:, 0], noise(20)[:, 0]
+    rows = noise(900).reshape(3, 300)
+    masked = np.ma.array(x, mask=x > 0)
+    fits = [(x, h), (h, x), (x.astype("f8"), h), (x.tolist(), h), (rows, h[None]), (rows[:, :7], h[None])]
+    names = ("convolve", "fftconvolve", "oaconvolve")
+    own = {name: getattr(scipy.signal, name) for name in names}
+    with hc.patch("scipy") as patched:
+        assert patched == [f"scipy.signal.{name}" for name in names]
+        seen.clear()
+        for name in names:
+            for mode in ("full", "same", "valid"):
+                for a, b in [*fits, (h[None], rows), (x > 0, h > 0), (rows, rows), (x + 0j, h), (x[:0], h), (masked, h)]:
+                    results = []
+                    for function in (own[name], getattr(scipy.signal, name)):
+                        try:
+                            results.append(function(a, b, mode))
+                        except Exception as error:
+                            results.append((type(error), str(error)))
+                    theirs, got = results
+                    if isinstance(theirs, tuple):
+                        assert theirs == got
+                    else:
+                        assert got.dtype == theirs.dtype and got.shape == theirs.shape and type(got) is type(theirs)
+                        assert got.size == 0 or abs(got.astype(complex) - theirs).max() <= 1e-5 * abs(theirs).max()
+            assert len(seen) == 6 * 2 + 5 + 1  # with fewer frames than taps "valid" is scipy's; "full" takes both orders
+            seen.clear()
+        assert (scipy.signal.fftconvolve(rows, rows, axes=1) == own["fftconvolve"](rows, rows, axes=1)).all() and not seen
+        assert scipy.signal.convolve(x, h, method="direct").dtype == np.float32 and not seen
+    assert all(getattr(scipy.signal, name) is own[name] for name in names)
 
 
 @pytest.mark.parametrize("kind", ["f8", "f2", "i2", "u1", ">f4", "?"])

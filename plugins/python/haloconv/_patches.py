@@ -4,12 +4,15 @@ import contextlib
 import functools
 import importlib
 import importlib.metadata
+import inspect
+import itertools
 import os
-import re
 import threading
 import types
 import warnings
 from typing import Any, Dict, List, NamedTuple
+
+import numpy as np
 
 from . import _adapters
 from ._adapters import PROJECTS
@@ -20,6 +23,7 @@ class _Row(NamedTuple):
     attribute: str
     theirs: Any
     ours: Any
+    trial: Any
 
     def __str__(self):
         return f"{self.owner.__name__}.{self.attribute}"
@@ -42,49 +46,111 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)  # another thread may have held it
 
 
-def _release(version):
-    """Returns the sort key of a version: (numbers, whether it is final); "1.33rc1" is below "1.33"."""
-    found = re.match(r"v?(\d+(?:\.\d+)*)(.*)", str(version))
-    numbers, rest = found.groups() if found else ("0", "")
-    numbers = [int(number) for number in numbers.split(".")]
-    return (numbers + [0, 0])[:3], not re.match(r"[._-]?(a|b|c|rc|pre|dev)", rest)
-
-
-def _check_version(project):
-    """Refuse a project that is not installed in a version that its adapter knows, before anything imports it."""
+def _installed(project):
+    """Refuse a project that is unknown or not installed, before anything imports it. Returns its name and release."""
     if project not in PROJECTS:
         raise ValueError(f"patch({project!r}): this project is unknown; known are {', '.join(PROJECTS)}")
-    package, first, end = PROJECTS[project]
+    package = PROJECTS[project].package
     try:
-        version = importlib.metadata.version(package)
+        return f"{package} {importlib.metadata.version(package)}"
     except importlib.metadata.PackageNotFoundError:
-        raise ModuleNotFoundError(f"patch({project!r}): {package} is not installed; install {first} or newer, "
-                                  f"below {end}", name=project) from None
-    if not (_release(first) <= _release(version) and _release(version)[0] < _release(end)[0]):
-        raise RuntimeError(f"patch({project!r}): {package} {version} was not tested; install one from {first} on and "
-                           f"below {end}, or a newer haloconv")
+        raise ModuleNotFoundError(f"patch({project!r}): {package} is not installed; install it (tried: "
+                                  f"{PROJECTS[project].tried})", name=project) from None
 
 
 def _rows(adapter):
-    """Returns the rows of an adapter; the same function in several places has one replacement."""
+    """Returns the rows of an adapter; the same function in several places has one replacement. Raises _Misfit."""
     made, rows = {}, []
-    for name, make in adapter.replacements().items():
+    for name, (make, trial) in adapter.replacements().items():
         module, path = name.split(":")
         *owner, attribute = path.split(".")
-        owner = functools.reduce(getattr, owner, importlib.import_module(module))
-        theirs = vars(owner)[attribute]
+        try:
+            owner = functools.reduce(getattr, owner, importlib.import_module(module))
+            theirs = vars(owner)[attribute]
+        except (AttributeError, KeyError):
+            raise _Misfit(f"{module} has no {path}") from None
         if theirs not in made:
             made[theirs] = make(theirs)
             if isinstance(made[theirs], types.FunctionType):  # tracebacks, and pickles of functions, name the project's
                 functools.update_wrapper(made[theirs], theirs)
                 del made[theirs].__wrapped__  # torch.jit.script would compile it
-        rows.append(_Row(owner, attribute, theirs, made[theirs]))
+                vars(made[theirs]).pop("__signature__", None)  # of theirs
+        rows.append(_Row(owner, attribute, theirs, made[theirs], trial))
     return rows
+
+
+class _Misfit(Exception):
+    """Why a project cannot be patched: it has no such function, or other arguments or results."""
+
+
+def _check_arguments(name, theirs, ours):
+    """Refuse a function of which ours does not take all arguments, by the same names, in this order; of a module, each
+    function that ours has in its copy."""
+    if isinstance(theirs, types.ModuleType):
+        for key, value in vars(ours).items():
+            if value is not vars(theirs).get(key):
+                _check_arguments(f"{name}.{key}", vars(theirs)[key], value)
+        return
+    own, given = (inspect.signature(function).parameters.values() for function in (theirs, ours))
+    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    if [argument.kind for argument in own] == list(variadic):
+        return  # another program's wrapper, which gives all on
+    named = [argument for argument in given if argument.kind not in variadic]
+    for argument, expected in itertools.zip_longest(own, named):
+        if argument is None:
+            raise _Misfit(f"{name} has no argument {expected.name}")
+        if expected is None and len(named) == len(given):
+            raise _Misfit(f"{name} has an argument {argument.name}, which haloconv does not know")
+        if expected is not None and (argument.name, argument.default) != (expected.name, expected.default):
+            argument, expected = (each.replace(annotation=each.empty) for each in (argument, expected))
+            raise _Misfit(f"{name} has the argument {str(argument)!r}, where haloconv expects {str(expected)!r}")
+
+
+def _check_results(name, row):
+    """Refuse a function whose results on a small signal are not ours."""
+    results = []
+    for function in (row.theirs, row.ours):
+        try:
+            result = row.trial(function)
+        except Exception as error:
+            raise _Misfit(f"{name}, called with a small signal: {type(error).__name__}: {error}") from error
+        results.append([np.asarray(value) for value in (result if isinstance(result, list) else [result])])
+    for theirs, ours in zip(*results):
+        if (theirs.shape, theirs.dtype) != (ours.shape, ours.dtype):
+            raise _Misfit(f"{name} returns {theirs.dtype} {theirs.shape} for a small signal, and haloconv {ours.dtype} "
+                          f"{ours.shape}")
+        error, peak = abs(theirs - ours).max(), abs(theirs).max()
+        if not error <= 1e-5 * peak:
+            raise _Misfit(f"the results of {name} and haloconv for a small signal differ by {error / peak:.1g} of "
+                          "their peak")
+
+
+def _check_fit(project, adapter, release):
+    """Refuse a release of a project whose functions are not those that its adapter knows."""
+    try:
+        for name in adapter.replacements():
+            module = name.split(":")[0]
+            try:
+                importlib.import_module(module)
+            except ModuleNotFoundError as error:
+                if error.name and f"{module}.".startswith(f"{error.name}."):
+                    raise _Misfit(f"there is no module {error.name}") from None
+                raise
+        if project not in _patches:
+            for row in _rows(adapter):
+                name = str(row)
+                _check_arguments(name, row.theirs, row.ours)
+                if row.trial:
+                    _check_results(name, row)
+    except _Misfit as why:
+        raise RuntimeError(f"patch({project!r}): {release}: {why}; install a release that was tried "
+                           f"({PROJECTS[project].tried}), or a newer haloconv") from why.__cause__
 
 
 def patch(project: str) -> "contextlib.AbstractContextManager[List[str]]":
     """Let a project, which must be installed, convolve by haloconv: "lhotse", "speechbrain", "espnet", "nemo",
-    "torchaudio", "audiomentations", "torch_audiomentations" or "pyroomacoustics".
+    "torchaudio", "audiomentations", "torch_audiomentations", "pyroomacoustics" or "scipy" (scipy.signal.convolve,
+    fftconvolve and oaconvolve).
 
     Its functions are replaced in this process from now on, until unpatch(project), or until the end of the block of
     `with patch(project) as names:`; names are those that were replaced. Arguments, shapes, types, random numbers and
@@ -92,13 +158,17 @@ def patch(project: str) -> "contextlib.AbstractContextManager[List[str]]":
     originals return when the last one ends; a call without a block keeps ours until unpatch(project). Processes that
     begin by spawn must call it again.
 
-    Raises ValueError for an unknown project, ModuleNotFoundError if it is not installed, RuntimeError for a version
-    that was not tested. Any thread may call it.
+    Any release is taken whose functions have the expected arguments, and whose results on a small signal are ours; this
+    is found out before anything is replaced. Tried were audiomentations 0.39 to 0.43, espnet 202511, lhotse 1.29 to
+    1.33, nemo-toolkit 3.0, pyroomacoustics 0.8.3 to 0.10, scipy 1.10 to 1.17, speechbrain 1.0.3 to 1.1,
+    torch-audiomentations 0.11.1 to 0.12, torchaudio 2.11.
+
+    Raises ValueError for an unknown project, ModuleNotFoundError if it is not installed, RuntimeError, with the reason,
+    for a release that does not fit. Any thread may call it.
     """
-    _check_version(project)
+    release = _installed(project)
     adapter = importlib.import_module(f"{_adapters.__name__}.{project}")
-    for name in adapter.replacements():  # not under the lock: another thread may import a module that calls patch()
-        importlib.import_module(name.split(":")[0])
+    _check_fit(project, adapter, release)  # not under the lock: other threads may import modules that call patch()
     with _lock:
         if project not in _patches:
             rows = _rows(adapter)  # all are found before one is replaced

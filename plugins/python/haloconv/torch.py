@@ -27,9 +27,9 @@ three or more leading dimensions that no view folds into two.
 On a GPU a thread keeps 1 MiB for each stream that it uses, the workspace of its small calls.
 
 Autograd: gradients to any order, and forward mode. torch.compile(fullgraph=True), torch.export and FakeTensor see the
-operators torch.ops.haloconv.convolve, .gradient_x, .gradient_h and .gradients (both in one run). torch.func.vmap works
-(gradients, lengths and an index item by item), as do grad and jvp of torch.func, which torch does not accept inside of
-torch.compile.
+operators torch.ops.haloconv.convolve, .gradient_x, .gradient_h and .gradients (both in one run). grad, jvp, jacfwd,
+linearize, vmap and the others of torch.func work (gradients, lengths and an index item by item), also inside of
+torch.compile and make_fx, below dispatch modes and with subclasses of Tensor.
 
 Needs torch 2.4 or newer; with 1.13 to 2.3 everything but torch.compile and torch.func. `import haloconv` does not
 import torch; this module does.
@@ -249,7 +249,9 @@ class _Transformed(_Operation):
     @staticmethod
     def forward(call, a, b, lengths, index, offsets):
         op, mode, size, dtype = call
-        return _execute(op, mode, a, b, size, lengths, dtype, index, offsets)
+        # A level of torch.func hides a subclass of Tensor.
+        run = _execute if _is_eager(a, b) else _call_operator
+        return run(op, mode, a, b, size, lengths, dtype, index, offsets)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -354,11 +356,59 @@ _SCHEMAS = {CONVOLVE: f"convolve(Tensor x, Tensor h, str mode, {_REST}",
 
 def _unpack(op, arguments):
     """(mode, a, b, size, lengths, dtype, index, offsets) of an operator; dtype None: as torch promotes both."""
-    a, b, mode, *rest = arguments
-    size = rest.pop(0) if op != CONVOLVE else None
-    lengths, dtype, index, offsets = [*rest, None, None, None, None][:4]
+    size = arguments[3] if op != CONVOLVE else None
+    a, b, mode, *rest = arguments[:3] + arguments[3 if op == CONVOLVE else 4:]  # torch leaves defaults out
+    lengths, dtype, index, offsets = (*rest, None, None, None, None)[:4]
     return (mode, a, b, tuple(size) if op == GRADIENT_H else size, lengths,
             torch.promote_types(a.dtype, b.dtype) if dtype is None else dtype, index, offsets)
+
+
+def _register_autograd(name, n, setup, backward, jvp=None, parts=None):
+    """Derivatives of an operator in both modes; torch.library.register_autograd has no forward mode, and 0 in its stead.
+
+    The dispatcher calls kernel() at each level of torch.func, and also above modes and subclasses of Tensor.
+    n         inputs that have derivatives; they are the first ones
+    setup     (ctx, *arguments): keeps what the others need
+    backward  (ctx, which inputs need a gradient, *gradients of the results): those of all inputs
+    jvp       (ctx, *tangents of all inputs): that of the result
+    parts     (*arguments): the results by other operators, which forward mode takes then
+    """
+    operator, unpack = getattr(torch.ops.haloconv, name).default, torch._VF._unpack_dual
+
+    def below(keyset, *arguments):
+        with torch._C._AutoDispatchBelowAutograd():
+            return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments)
+
+    class Recorded(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, keyset, *arguments):
+            setup(ctx, *arguments)
+            with torch.enable_grad(), torch.autograd.forward_ad._set_fwd_grad_enabled(True):  # for the levels below
+                return below(keyset, *arguments)
+
+        @staticmethod
+        def backward(ctx, *gradients):
+            return (None, *backward(ctx, ctx.needs_input_grad[1:], *gradients))
+
+        @staticmethod
+        def jvp(ctx, _keyset, *tangents):
+            return jvp(ctx, *tangents)
+
+    def kernel(keyset, *arguments):
+        with torch._C.DisableTorchFunctionSubclass():
+            is_dual = any(unpack(value, level=0)[1] is not None for value in arguments[:n])  # torch has one level
+        if is_dual and parts:
+            return parts(*arguments)
+        if not (is_dual or (torch.is_grad_enabled() and any(value.requires_grad for value in arguments[:n]))):
+            return below(keyset, *arguments)
+        if not _is_transformed():
+            return Recorded.apply(keyset, *arguments)
+        # Function.apply begins at the innermost level of torch.func again; torch's own functions record here.
+        from torch._functorch.autograd_function import enable_single_level_autograd_function
+        with enable_single_level_autograd_function():
+            return super(torch.autograd.Function, Recorded).apply(keyset, *arguments)
+
+    _library.impl(name, kernel, "Autograd", with_keyset=True)
 
 
 def _register(op):
@@ -379,16 +429,21 @@ def _register(op):
             size = (*a.shape[:-1], y_frames if op == CONVOLVE else n_frames)
         return a.new_empty(size, dtype=dtype)
 
-    def setup(ctx, inputs, output):
-        mode, a, b, _, lengths, _, index, offsets = _unpack(op, inputs)
+    def setup(ctx, *arguments):
+        mode, a, b, _, lengths, _, index, offsets = _unpack(op, arguments)
         ctx.save_for_backward(a, b, lengths, index, offsets)
-        ctx.mode = mode
+        ctx.save_for_forward(a, b)
+        ctx.mode, ctx.rest = mode, arguments[2:]
 
-    def backward(ctx, g):
+    def backward(ctx, needs, g):
         a, b, lengths, index, offsets = ctx.saved_tensors
         call = _call_for(index, offsets, g)
-        rest = (None,) * (5 if op == CONVOLVE else 6)
-        return (*_gradients(call, op, ctx.mode, a, b, lengths, g, *ctx.needs_input_grad[:2]), *rest)
+        return (*_gradients(call, op, ctx.mode, a, b, lengths, g, *needs[:2]), *(None,) * 6)
+
+    def jvp(ctx, da, db, *_):
+        (a, b), operator = ctx.saved_tensors, getattr(torch.ops.haloconv, name)
+        terms = [operator(*pair, *ctx.rest) for given, pair in ((da, (da, b)), (db, (a, db))) if given is not None]
+        return sum(terms[1:], terms[0])
 
     for key in ("CPU", "CUDA"):
         _library.impl(name, execute, key)
@@ -397,7 +452,7 @@ def _register(op):
         return
     full_name = f"haloconv::{name}"
     torch.library.register_fake(full_name, fake, lib=_library)
-    torch.library.register_autograd(full_name, backward, setup_context=setup, lib=_library)
+    _register_autograd(name, 2, setup, backward, jvp)
     if hasattr(torch.library, "register_vmap"):
         def vmap(info, dims, *arguments):
             mode, a, b, size, lengths, dtype, *lists = _unpack(op, arguments)
@@ -422,23 +477,27 @@ def _register_both():
                      0 if offsets is None else offsets.shape[0] - 1, h.shape)
         return x.new_empty(x.shape), h.new_empty(h.shape)
 
-    def setup(ctx, inputs, output):
-        gy, x, h, ctx.mode, *lists = inputs
-        ctx.save_for_backward(gy, x, h, *lists)
+    def setup(ctx, gy, x, h, mode, *lists):
+        ctx.save_for_backward(gy, x, h, *(*lists, None, None, None)[:3])
+        ctx.mode = mode
 
-    def backward(ctx, ggx, ggh):
+    def backward(ctx, needs, ggx, ggh):
         gy, x, h, lengths, index, offsets = ctx.saved_tensors
-        needs_gy, needs_x, needs_h = ctx.needs_input_grad[:3]
+        needs_gy, needs_x, needs_h = needs[:3]
         call = _call_for(index, offsets, ggx, ggh)
         by_gx, g_h = _gradients(call, GRADIENT_X, ctx.mode, gy, h, lengths, ggx, needs_gy, needs_h)
         by_gh, g_x = _gradients(call, GRADIENT_H, ctx.mode, gy, x, lengths, ggh, needs_gy, needs_x)
         return (by_gx + by_gh if needs_gy else None, g_x, g_h, *(None,) * 4)
 
+    def parts(gy, x, h, mode, lengths=None, index=None, offsets=None):
+        return (_call_operator(GRADIENT_X, mode, gy, h, x.shape[-1], lengths, x.dtype, index, offsets),
+                _call_operator(GRADIENT_H, mode, gy, x, tuple(h.shape), lengths, h.dtype, index, offsets))
+
     for key in ("CPU", "CUDA"):
         _library.impl("gradients", execute, key)
     if _HAS_OPERATORS:
         torch.library.register_fake("haloconv::gradients", fake, lib=_library)
-        torch.library.register_autograd("haloconv::gradients", backward, setup_context=setup, lib=_library)
+        _register_autograd("gradients", 3, setup, backward, parts=parts)
     else:
         _library.impl("gradients", fake, "Meta")
 
@@ -663,7 +722,7 @@ def _convolve_packed_arrays(x, h, cu_seqlens, mode, lengths, index, dtype):
         raise ValueError(f"x has shape {tuple(x.shape)}; give [channels, frames] or [frames]")
     if offsets.dim() != 1 or offsets.shape[0] < 2:
         raise ValueError(f"cu_seqlens has shape {tuple(offsets.shape)}; give [sequences + 1] numbers")
-    if offsets.is_cpu and not _is_compiling() and not _is_transformed() and type(offsets) in _PLAIN:
+    if offsets.is_cpu and not _is_compiling() and not _is_transformed() and _is_eager(offsets, offsets):
         if offsets[0] != 0 or offsets[-1] != x.shape[-1] or (offsets.diff() < 0).any():
             raise ValueError(f"cu_seqlens must begin with 0, ascend and end with the {x.shape[-1]} frames of x")
     lengths = None if lengths is None else _lengths_of(lengths, h)

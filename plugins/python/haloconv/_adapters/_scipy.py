@@ -1,27 +1,39 @@
-"""scipy.signal.convolve and fftconvolve by haloconv, for the projects that call them."""
+"""scipy.signal.convolve, fftconvolve and oaconvolve by haloconv, and for the projects that call them."""
 
 import types
 
 import numpy as np
 
+from . import noise
 from .._arrays import convolve_tensors
+
 
 def convolver(theirs):
     """scipy's function (theirs) by haloconv: [N] and [M], or [C, N] and [1, M]. Any thread.
 
     haloconv computes float32 and float64 in float32, within 1e-5 of the peak. theirs computes all else: other types,
-    whose results the two functions of scipy give unlike types, modes and methods, empty arrays, two dimensions.
+    whose results the functions of scipy give unlike types, methods and axes, masked and empty arrays, more dimensions.
     """
     def convolve(in1, in2, mode="full", *arguments, **options):
         x, h = np.asarray(in1), np.asarray(in2)
-        is_float = all(a.dtype in (np.float32, np.float64) for a in (x, h))
-        if (mode != "full" or arguments or options or not is_float or x.ndim != h.ndim or x.ndim not in (1, 2)
-                or not (x.size and h.size) or (x.ndim == 2 and 1 not in (x.shape[0], h.shape[0]))):
+        is_usual = (not arguments and not options and mode in ("full", "same", "valid")
+                    and all(isinstance(a, (np.ndarray, list, tuple)) and not isinstance(a, np.ma.MaskedArray)
+                            for a in (in1, in2)) and all(a.dtype in (np.float32, np.float64) for a in (x, h)))
+        if (not is_usual or x.ndim != h.ndim or x.ndim not in (1, 2) or not (x.size and h.size)
+                or (x.ndim == 2 and 1 not in ((x.shape[0], h.shape[0]) if mode == "full" else (h.shape[0],)))
+                or (x.ndim == 2 and mode == "valid" and x.shape[1] < h.shape[1])):
             return theirs(in1, in2, mode, *arguments, **options)
-        if x.shape[-1] < h.shape[-1]:  # the shorter one is the filter
+        if x.shape[-1] < h.shape[-1] and mode != "same":  # the shorter one is the filter
             x, h = h, x
-        return np.asarray(convolve_tensors(x, h)).astype(np.result_type(x, h), copy=False)
+        return np.asarray(convolve_tensors(x, h, mode)).astype(np.result_type(x, h), copy=False)
     return convolve
+
+
+def trial(function):
+    """Both types, and the cases of haloconv."""
+    x, h = noise(60), noise(9)
+    return [function(x, h, mode=mode) for mode in ("full", "same", "valid")] + [
+        function(x, h), function(h, x.astype(np.float64)), function(noise(2, 60), h[None])]
 
 
 def with_functions(module, **functions):

@@ -11,12 +11,16 @@ scipy convolves across the channels, too. Reading, random choices and levels sta
 LIDPreprocessor do not compare the rate of a response with the sound's, with or without haloconv.
 """
 
-from ._scipy import convolver, with_functions
+from ._scipy import convolver, trial, with_functions
 
 
 def _scipy(theirs):
     return with_functions(theirs, signal=with_functions(theirs.signal, convolve=convolver(theirs.signal.convolve)))
 
 
+def _trial(scipy):
+    return trial(scipy.signal.convolve)
+
+
 def replacements():
-    return {f"espnet2.train.{module}:scipy": _scipy for module in ("preprocessor", "collate_fn")}
+    return {f"espnet2.train.{module}:scipy": (_scipy, _trial) for module in ("preprocessor", "collate_fn")}

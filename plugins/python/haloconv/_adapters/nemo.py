@@ -5,12 +5,16 @@ channel in float32, scipy all else. Reading and resampling of responses, random 
 and the peak of 1 stay NeMo's.
 """
 
-from ._scipy import convolver, with_functions
+from ._scipy import convolver, trial, with_functions
 
 
 def _signal(theirs):
     return with_functions(theirs, fftconvolve=convolver(theirs.fftconvolve))
 
 
+def _trial(signal):
+    return trial(signal.fftconvolve)
+
+
 def replacements():
-    return {"nemo.collections.asr.parts.preprocessing.perturb:signal": _signal}
+    return {"nemo.collections.asr.parts.preprocessing.perturb:signal": (_signal, _trial)}

@@ -10,6 +10,7 @@ import types
 
 import scipy.signal
 
+from . import noise
 from ._scipy import convolver
 
 fftconvolve = convolver(scipy.signal.fftconvolve)
@@ -26,5 +27,14 @@ def _simulate(theirs):
     return simulate
 
 
+def _trial(simulate):
+    from pyroomacoustics import room
+    shoebox = room.ShoeBox([3, 2.5, 2], fs=8000, max_order=0)
+    shoebox.add_source([1, 1, 1], signal=noise(60))
+    shoebox.add_microphone([2, 1, 1])
+    simulate(shoebox)
+    return shoebox.mic_array.signals
+
+
 def replacements():
-    return {"pyroomacoustics.room:Room.simulate": _simulate}
+    return {"pyroomacoustics.room:Room.simulate": (_simulate, _trial)}

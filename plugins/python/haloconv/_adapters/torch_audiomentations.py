@@ -7,6 +7,7 @@ project's own function computes all else and raises its errors. mode="same" is h
 
 import torch
 
+from . import noise
 from ..torch import _can_convolve, convolve as ours
 
 
@@ -21,6 +22,11 @@ def _convolve(theirs):
     return convolve
 
 
+def _trial(convolve):
+    x, h = torch.from_numpy(noise(2, 60)), torch.from_numpy(noise(1, 9))
+    return [convolve(x, h, mode) for mode in ("full", "valid", "same")]
+
+
 def replacements():
-    return {f"torch_audiomentations{module}:convolve": _convolve
+    return {f"torch_audiomentations{module}:convolve": (_convolve, _trial)
             for module in ("", ".utils.convolution", ".augmentations.impulse_response")}

@@ -11,6 +11,7 @@ before by `from torchaudio.functional import fftconvolve`.
 
 import torch
 
+from . import noise
 from ..torch import _can_convolve, fftconvolve as ours
 
 
@@ -29,5 +30,10 @@ def _fftconvolve(theirs):
     return fftconvolve
 
 
+def _trial(fftconvolve):
+    x, h = torch.from_numpy(noise(2, 60)), torch.from_numpy(noise(1, 9))
+    return [fftconvolve(x, h, mode) for mode in ("full", "valid", "same")]
+
+
 def replacements():
-    return {f"torchaudio.functional{module}:fftconvolve": _fftconvolve for module in ("", ".functional")}
+    return {f"torchaudio.functional{module}:fftconvolve": (_fftconvolve, _trial) for module in ("", ".functional")}

@@ -147,8 +147,10 @@ $(info $(REPORT))
 endif
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
+IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
+# clang's -Wextra has it from version 19 on; an enum is how this code names an integer constant, also one beside floats.
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
-        -Wvla $(if $(WERROR),-Werror)
+        -Wvla $(if $(IS_CLANG),-Wno-enum-float-conversion) $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
 PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK PIPEWIRE ALSA LO WEBSOCKETS LV2 CLAP VST3 MPI
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \
@@ -159,7 +161,6 @@ HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
              $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_ALSA),alsa) \
              $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell $(PKG_CONFIG) $(1) $(2)))
-IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 # The macros of PipeWire's headers do not compile without warnings; clang counts a macro as a part of the file that uses it.
 PIPEWIRE_FLAGS := $(if $(HAVE_PIPEWIRE),$(patsubst -I%,-isystem%,$(call pkg,--cflags,libpipewire-0.3)) $(if $(IS_CLANG),-Wno-gnu-statement-expression))
 CFLAGS ?=

@@ -98,6 +98,7 @@ class Server:
         if (Server.keeps_idle and self.period not in Server.idle and self.is_usual and self.process.poll() is None
                 and self.ports().split() == OWN_PORTS):
             Server.idle[self.period] = self
+            self.process.kept = True
         else:
             self.close()
 

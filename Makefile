@@ -115,9 +115,12 @@ define MISSING_REPORT
 $(if $(MISSING),
   left out    the parts marked no; make setup installs their packages)
 endef
+# Without pkg-config nothing is found, whatever is installed.
+NO_PKG_CONFIG := $(if $(shell command -v $(firstword $(PKG_CONFIG)) 2>/dev/null),,$(firstword $(PKG_CONFIG)) is missing$(comma) which finds libraries)
 define REPORT
 haloconv $(VERSION)
-  compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)
+  compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)$(if $(NO_PKG_CONFIG),
+  packages    $(NO_PKG_CONFIG); make setup installs it)
   CUDA        $(CUDA_REPORT)
   libsndfile  $(or $(HAVE_SNDFILE),no (no sound files))
   resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
@@ -142,8 +145,13 @@ haloconv $(VERSION)
 endef
 SETUP_GOALS := demo test panel-test models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
                bench-files bench-live bench-zita bench-lv2 bench-plugins bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
-ifeq ($(filter clean setup uninstall rung cross-wheel $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
+ifeq ($(filter clean setup setup-% uninstall rung cross-wheel deb $(SETUP_GOALS),$(MAKECMDGOALS)),)
+ifeq ($(TARGET),)
+$(error $(CC) is missing or does not run; make setup installs gcc, CC=... names another compiler)
+endif
+ifeq ($(QUIET),)
 $(info $(REPORT))
+endif
 endif
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
@@ -244,7 +252,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross deb browser)
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) \
      $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(WINDOW)
 ifeq ($(PROGRAM),)
-	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
+	@echo "haloconv: $(or $(NO_PKG_CONFIG),the program needs libsndfile and jansson); only the library was built (make setup installs them)"
 endif
 
 # A change of the flags, or of the packages that were found, rebuilds everything. A change of $(BUILD)/cuda_flags rebuilds

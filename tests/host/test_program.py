@@ -238,6 +238,19 @@ def verify_units(prefix):
         assert "haloconv" not in done.stdout, done.stdout  # it may find faults in other units
 
 
+@pytest.mark.parametrize("flag,code,says", [
+    ("CC=nocc", 2, "nocc is missing or does not run; make setup installs gcc, CC=... names another compiler"),
+    ("PKG_CONFIG=nopkg", 0, "nopkg is missing, which finds libraries; make setup installs it"),
+    ("PKG_CONFIG=nopkg", 0, "nopkg is missing, which finds libraries; only the library was built (make setup"),
+])
+def test_make_names_the_tool_that_is_missing(folder, flag, code, says):
+    """Without pkg-config it finds no library, also where all are installed."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "CC")}
+    done = subprocess.run(["make", "-n", "-C", str(ROOT), "WITH_CUDA=0", f"BUILD={folder}", flag], env=clean, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False)
+    assert done.returncode == code and done.stdout.count(says) == 1, done.stdout
+
+
 def test_install_and_uninstall(folder):
     if SAN:
         pytest.skip("a sanitizer build is not for installation")

@@ -235,12 +235,16 @@ CORE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%_window.c
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c %/ui.c,$(wildcard plugins/haloconv.lv2/*.c))) $(CORE_OBJS)
 # The window has a file of its own, so that the plugin does not load the libraries of X11.
 LV2_WINDOW := $(if $(WINDOW),$(BUNDLE:%=%/haloconv_ui.so))
-# The CLAP and VST3 plugins play the masks of the LV2 bundle.
+# The CLAP file and the VST3 bundle have the masks of the LV2 bundle inside: each is one thing to copy. PLUGIN_MASKS=0: they
+# play those of an LV2 bundle beside them, for packages that depend on it.
+PLUGIN_MASKS ?= 1
+INSIDE := $(filter-out 0,$(PLUGIN_MASKS))
 CLAP := $(if $(and $(HAVE_CLAP),$(BUNDLE)),$(BUILD)/haloconv.clap)
-CLAP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/clap_gui.c),$(wildcard plugins/haloconv.clap/*.c)))
+CLAP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/clap_gui.c) $(if $(INSIDE),,%/clap_masks.c),$(wildcard plugins/haloconv.clap/*.c)))
 VST3 := $(if $(and $(HAVE_VST3),$(BUNDLE)),$(BUILD)/haloconv.vst3/Contents/$(MACHINE)-linux/haloconv.so)
 VST3_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe_module.c $(if $(WINDOW),,%/vst3_view.c),$(wildcard plugins/haloconv.vst3/*.c)))
 VST3_INFO := $(if $(VST3),$(BUILD)/haloconv.vst3/Contents/Resources/moduleinfo.json)
+VST3_MASKS := $(if $(INSIDE),$(VST3_INFO:%/moduleinfo.json=%/masks/hall.wav))
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
@@ -250,7 +254,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross deb browser)
         ladder rung run-rung check deb screenshots adapter-test
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) \
-     $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(WINDOW)
+     $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(VST3_MASKS) $(WINDOW)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: $(or $(NO_PKG_CONFIG),the program needs libsndfile and jansson); only the library was built (make setup installs them)"
 endif
@@ -259,7 +263,7 @@ endif
 # the kernels and the tests that contain HC_WITH_CUDA. (private: the flags of one object are not those of its prerequisites)
 $(BUILD)/flags: ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4) $(LDFLAGS)
 $(BUILD)/cuda_flags: ALL_FLAGS = $(if $(HAVE_CUDA),$(NVCC_FLAGS))
-$(BUILD)/window_flags: ALL_FLAGS = $(WINDOW_FLAGS)
+$(BUILD)/window_flags: ALL_FLAGS = $(WINDOW_FLAGS) $(INSIDE)
 $(BUILD)/flags $(BUILD)/cuda_flags $(BUILD)/module_flags $(BUILD)/window_flags: FORCE
 	@mkdir -p $(@D); echo '$(ALL_FLAGS)' | cmp -s - $@ || echo '$(ALL_FLAGS)' >$@
 FORCE:
@@ -366,10 +370,17 @@ $(BUILD)/host/panel/panel_pages.o: $(BUILD)/host/panel/panel_pages.c $(BUILD)/fl
 # They export only their standard's entry: lv2_descriptor, clap_entry, and the three functions of VST3.
 $(PLUGIN_OBJS) $(CLAP_OBJS) $(VST3_OBJS) $(BUILD)/plugins/haloconv.lv2/ui.o: private ALL_CFLAGS += -fvisibility=hidden
 $(CLAP_OBJS): private ALL_CFLAGS += $(CLAP_FLAGS)
-$(CLAP_OBJS) $(VST3_OBJS): private ALL_CFLAGS += $(if $(WINDOW),-DHC_WITH_WINDOW)
+$(CLAP_OBJS) $(VST3_OBJS): private ALL_CFLAGS += $(if $(WINDOW),-DHC_WITH_WINDOW) $(if $(INSIDE),-DHC_PLUGIN_MASKS)
 $(CLAP_OBJS) $(VST3_OBJS): $(BUILD)/window_flags
 $(BUILD)/haloconv.clap: plugins/haloconv.clap/clap.map $(CLAP_OBJS) $(CORE_OBJS) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
 	$(call link,-shared -Wl$(comma)--version-script=$< $(LIB_LIBS) $(WINDOW_LIBS))
+$(BUILD)/plugins/haloconv.clap/clap_masks.o: plugins/haloconv.clap/clap_masks.c $(BUILD)/masks.tar
+	$(call compile,-DHC_MASKS_TAR='"$(BUILD)/masks.tar"' -DHC_MASKS_ID='"'"$$(cksum <$(BUILD)/masks.tar | cut -d' ' -f1)"'"')
+$(BUILD)/masks.tar: $(BUILD)/haloconv.lv2/manifest.ttl
+	$(Q)tar --format=ustar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -cf $@ -C $(<D) $(MASKS)
+$(VST3_MASKS): $(BUILD)/haloconv.lv2/manifest.ttl
+	@mkdir -p $(@D)
+	$(Q)cd $(<D) && cp -r $(MASKS) $(abspath $(@D))/
 $(VST3_OBJS): private ALL_CFLAGS += $(VST3_FLAGS)
 $(VST3): plugins/haloconv.vst3/vst3.map $(VST3_OBJS) $(CORE_OBJS) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
 	@mkdir -p $(@D)
@@ -395,12 +406,11 @@ $(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/core/controls
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC_THAT_RUNS) $(filter %.c,$^) -o $@
+MASKS := $(addsuffix .wav,cabinet chamber hall plate room spring) through.txt head
 $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.lv2/haloconv.so $(BUILD)/impulses/made \
                                     plugins/haloconv.lv2/through.txt $(LV2_WINDOW) $(BUILD)/window_flags
 	$(Q)$< $(@D) haloconv.so $(VERSION) $(notdir $(LV2_WINDOW))
-	$(Q)cp $(patsubst %,$(BUILD)/impulses/%.wav,cabinet chamber hall plate room spring) \
-	  plugins/haloconv.lv2/through.txt $(@D)/
-	$(Q)cp -r $(BUILD)/impulses/head $(@D)/
+	$(Q)cp -r $(addprefix $(BUILD)/impulses/,$(filter-out %.txt,$(MASKS))) plugins/haloconv.lv2/through.txt $(@D)/
 
 # ---- impulses and the demo -------------------------------------------------------------------------------------------
 # Goals of SETUP_GOALS first install the packages that they need and that are missing, unless SETUP=0. A second make then

@@ -102,6 +102,8 @@ ifneq ($(BUNDLE),)
 	$(if $(VST3),$(INSTALL) -d $(DESTDIR)$(dir $(VST3:$(BUILD)/%=$(VST3_FOLDER)/%)) && \
 	  $(INSTALL_BINARY) $(VST3) $(DESTDIR)$(VST3:$(BUILD)/%=$(VST3_FOLDER)/%) && \
 	  $(INSTALL) -D -m 644 $(VST3_INFO) $(DESTDIR)$(VST3_INFO:$(BUILD)/%=$(VST3_FOLDER)/%))
+	$(if $(VST3_MASKS),cd $(dir $(VST3_MASKS)) && find . -type f -exec $(INSTALL) -D -m 644 {} \
+	  $(abspath $(DESTDIR)$(dir $(VST3_MASKS:$(BUILD)/%=$(VST3_FOLDER)/%)))/{} ';')
 endif
 uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)

@@ -14,14 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { RATE = 48000, STATE_BYTES = 32768 };
 
 static const char *shipped(const char *name)
 {
     static char path[4200];
-    snprintf(path, sizeof path, "%.*s/haloconv.lv2/%s", (int)(strrchr(clap_file(), '/') - clap_file()), clap_file(),
-             name);
+    char folder[4096];
+    const char *build = getenv("BUILD");
+    check(realpath(build ? build : "build", folder), "no folder of the build");
+    snprintf(path, sizeof path, "%s/haloconv.lv2/%s", folder, name);
     return path;
 }
 
@@ -215,7 +218,16 @@ static void masks_are_found_from_where_the_plugin_is(const char *backend)
     check_found(folder, "clap/haloconv.clap", want);
     snprintf(want, sizeof want, "%s: loaded", shipped("hall.wav")); /* where the link leads to */
     check_found(folder, "1/2/3/4/5/6/haloconv.clap", want);
+    char *home = strdup(getenv("HOME") ? getenv("HOME") : "/");
+    unsetenv("XDG_CACHE_HOME");
+    setenv("HOME", folder, 1); /* where it unpacks its own */
+    snprintf(want, sizeof want, "%s/.cache/haloconv/masks-", folder);
+    for (int i = 0; i < 2 && access(shipped("../masks.tar"), F_OK) == 0; i++) /* without PLUGIN_MASKS=0 */
+        check_found(folder, "1/2/3/4/5/7/haloconv.clap", i ? "/hall.wav: loaded" : want);
+    unsetenv("HOME");
     check_found(folder, "1/2/3/4/5/7/haloconv.clap", "warning: the sound passes dry");
+    setenv("HOME", home, 1);
+    free(home);
 }
 
 /* ---- blocks ------------------------------------------------------------------------------------- */

@@ -76,6 +76,7 @@ timed() { # NAME COMMAND: a row of the table
   echo "$row"
   [ $status -eq 0 ] || { echo "fresh: $suite: $1 ended with status $status; $log ends with:"; tail -n 5 "$log"; }
 }
+# shellcheck disable=SC2016 # the shell in the root expands it
 deb='DEB_BUILD_OPTIONS=nocheck make deb && apt-get install -y -q --no-install-recommends man-db jackd2 ./build/deb/*.deb &&
      cd /tmp && for t in file python plugin library jack; do echo "== $t"; sh /root/haloconv/packaging/debian/tests/$t || exit 1; done'
 for suite in "${suites[@]}"; do
@@ -98,7 +99,7 @@ for suite in "${suites[@]}"; do
 done
 printf '\n| suite | gcc | Python | NumPy | PipeWire | command | seconds | passed | failed | skipped |\n|%s\n%s' \
   '---|---|---|---|---|---|---|---|---|---|' "$rows"
-skips() { grep -h '^skip ' "$roots/$1.1.test.log" 2>/dev/null | sort -u; }
+skips() { grep -h '^skip ' "$roots/$1.1.test.log" 2>/dev/null | sort -u; } # SUITE
 for suite in "${suites[@]}"; do
   for other in "${suites[@]}"; do
     only=$(comm -23 <(skips "$suite") <(skips "$other"))

@@ -115,9 +115,12 @@ define MISSING_REPORT
 $(if $(MISSING),
   left out    the parts marked no; make setup installs their packages)
 endef
+# Without pkg-config nothing is found, whatever is installed.
+NO_PKG_CONFIG := $(if $(shell command -v $(firstword $(PKG_CONFIG)) 2>/dev/null),,$(firstword $(PKG_CONFIG)) is missing$(comma) which finds libraries)
 define REPORT
 haloconv $(VERSION)
-  compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)
+  compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)$(if $(NO_PKG_CONFIG),
+  packages    $(NO_PKG_CONFIG); make setup installs it)
   CUDA        $(CUDA_REPORT)
   libsndfile  $(or $(HAVE_SNDFILE),no (no sound files))
   resampler   $(if $(HAVE_SOXR),soxr $(HAVE_SOXR),no (masks must have the rate of the input))
@@ -142,13 +145,20 @@ haloconv $(VERSION)
 endef
 SETUP_GOALS := demo test panel-test models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
                bench-files bench-live bench-zita bench-lv2 bench-plugins bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
-ifeq ($(filter clean setup uninstall rung cross-wheel $(SETUP_GOALS),$(MAKECMDGOALS))$(QUIET),)
+ifeq ($(filter clean setup setup-% uninstall rung cross-wheel deb fresh-test $(SETUP_GOALS),$(MAKECMDGOALS)),)
+ifeq ($(TARGET),)
+$(error $(CC) is missing or does not run; make setup installs gcc, CC=... names another compiler)
+endif
+ifeq ($(QUIET),)
 $(info $(REPORT))
+endif
 endif
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
+IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
+# clang's -Wextra has it from version 19 on; an enum is how this code names an integer constant, also one beside floats.
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
-        -Wvla $(if $(WERROR),-Werror)
+        -Wvla $(if $(IS_CLANG),-Wno-enum-float-conversion) $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
 PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK PIPEWIRE ALSA LO WEBSOCKETS LV2 CLAP VST3 MPI
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \
@@ -159,7 +169,6 @@ HOST_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_JANSSON),jansson) \
              $(if $(HAVE_PORTAUDIO),portaudio-2.0) $(if $(HAVE_JACK),jack) $(if $(HAVE_ALSA),alsa) \
              $(if $(HAVE_LO),liblo) $(if $(HAVE_SAMPLERATE),samplerate)
 pkg = $(if $(strip $(2)),$(shell $(PKG_CONFIG) $(1) $(2)))
-IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 # The macros of PipeWire's headers do not compile without warnings; clang counts a macro as a part of the file that uses it.
 PIPEWIRE_FLAGS := $(if $(HAVE_PIPEWIRE),$(patsubst -I%,-isystem%,$(call pkg,--cflags,libpipewire-0.3)) $(if $(IS_CLANG),-Wno-gnu-statement-expression))
 CFLAGS ?=
@@ -226,31 +235,35 @@ CORE_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%_window.c
 PLUGIN_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe.c %/ui.c,$(wildcard plugins/haloconv.lv2/*.c))) $(CORE_OBJS)
 # The window has a file of its own, so that the plugin does not load the libraries of X11.
 LV2_WINDOW := $(if $(WINDOW),$(BUNDLE:%=%/haloconv_ui.so))
-# The CLAP and VST3 plugins play the masks of the LV2 bundle.
+# The CLAP file and the VST3 bundle have the masks of the LV2 bundle inside: each is one thing to copy. PLUGIN_MASKS=0: they
+# play those of an LV2 bundle beside them, for packages that depend on it.
+PLUGIN_MASKS ?= 1
+INSIDE := $(filter-out 0,$(PLUGIN_MASKS))
 CLAP := $(if $(and $(HAVE_CLAP),$(BUNDLE)),$(BUILD)/haloconv.clap)
-CLAP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/clap_gui.c),$(wildcard plugins/haloconv.clap/*.c)))
+CLAP_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(WINDOW),,%/clap_gui.c) $(if $(INSIDE),,%/clap_masks.c),$(wildcard plugins/haloconv.clap/*.c)))
 VST3 := $(if $(and $(HAVE_VST3),$(BUNDLE)),$(BUILD)/haloconv.vst3/Contents/$(MACHINE)-linux/haloconv.so)
 VST3_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/describe_module.c $(if $(WINDOW),,%/vst3_view.c),$(wildcard plugins/haloconv.vst3/*.c)))
 VST3_INFO := $(if $(VST3),$(BUILD)/haloconv.vst3/Contents/Resources/moduleinfo.json)
+VST3_MASKS := $(if $(INSIDE),$(VST3_INFO:%/moduleinfo.json=%/masks/hall.wav))
 
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
 
 SETUPS := $(addprefix setup-,build test lint bench cross deb browser)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
-        ladder rung run-rung check deb screenshots adapter-test
+        ladder rung run-rung check deb fresh-test screenshots adapter-test
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) \
-     $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(WINDOW)
+     $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(VST3_MASKS) $(WINDOW)
 ifeq ($(PROGRAM),)
-	@echo "haloconv: the program needs libsndfile and jansson; only the library was built (make setup installs them)"
+	@echo "haloconv: $(or $(NO_PKG_CONFIG),the program needs libsndfile and jansson); only the library was built (make setup installs them)"
 endif
 
 # A change of the flags, or of the packages that were found, rebuilds everything. A change of $(BUILD)/cuda_flags rebuilds
 # the kernels and the tests that contain HC_WITH_CUDA. (private: the flags of one object are not those of its prerequisites)
 $(BUILD)/flags: ALL_FLAGS = $(CC) $(ALL_CFLAGS) $(SIMD_FLAGS_v4) $(LDFLAGS)
 $(BUILD)/cuda_flags: ALL_FLAGS = $(if $(HAVE_CUDA),$(NVCC_FLAGS))
-$(BUILD)/window_flags: ALL_FLAGS = $(WINDOW_FLAGS)
+$(BUILD)/window_flags: ALL_FLAGS = $(WINDOW_FLAGS) $(INSIDE)
 $(BUILD)/flags $(BUILD)/cuda_flags $(BUILD)/module_flags $(BUILD)/window_flags: FORCE
 	@mkdir -p $(@D); echo '$(ALL_FLAGS)' | cmp -s - $@ || echo '$(ALL_FLAGS)' >$@
 FORCE:
@@ -357,10 +370,17 @@ $(BUILD)/host/panel/panel_pages.o: $(BUILD)/host/panel/panel_pages.c $(BUILD)/fl
 # They export only their standard's entry: lv2_descriptor, clap_entry, and the three functions of VST3.
 $(PLUGIN_OBJS) $(CLAP_OBJS) $(VST3_OBJS) $(BUILD)/plugins/haloconv.lv2/ui.o: private ALL_CFLAGS += -fvisibility=hidden
 $(CLAP_OBJS): private ALL_CFLAGS += $(CLAP_FLAGS)
-$(CLAP_OBJS) $(VST3_OBJS): private ALL_CFLAGS += $(if $(WINDOW),-DHC_WITH_WINDOW)
+$(CLAP_OBJS) $(VST3_OBJS): private ALL_CFLAGS += $(if $(WINDOW),-DHC_WITH_WINDOW) $(if $(INSIDE),-DHC_PLUGIN_MASKS)
 $(CLAP_OBJS) $(VST3_OBJS): $(BUILD)/window_flags
 $(BUILD)/haloconv.clap: plugins/haloconv.clap/clap.map $(CLAP_OBJS) $(CORE_OBJS) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
 	$(call link,-shared -Wl$(comma)--version-script=$< $(LIB_LIBS) $(WINDOW_LIBS))
+$(BUILD)/plugins/haloconv.clap/clap_masks.o: plugins/haloconv.clap/clap_masks.c $(BUILD)/masks.tar
+	$(call compile,-DHC_MASKS_TAR='"$(BUILD)/masks.tar"' -DHC_MASKS_ID='"'"$$(cksum <$(BUILD)/masks.tar | cut -d' ' -f1)"'"')
+$(BUILD)/masks.tar: $(BUILD)/haloconv.lv2/manifest.ttl
+	$(Q)tar --format=ustar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -cf $@ -C $(<D) $(MASKS)
+$(VST3_MASKS): $(BUILD)/haloconv.lv2/manifest.ttl
+	@mkdir -p $(@D)
+	$(Q)cd $(<D) && cp -r $(MASKS) $(abspath $(@D))/
 $(VST3_OBJS): private ALL_CFLAGS += $(VST3_FLAGS)
 $(VST3): plugins/haloconv.vst3/vst3.map $(VST3_OBJS) $(CORE_OBJS) $(WINDOW) $(BUILD)/libhaloconv.a | $(BUILD)/haloconv.lv2/manifest.ttl
 	@mkdir -p $(@D)
@@ -386,12 +406,11 @@ $(BUILD)/plugins/describe: plugins/haloconv.lv2/describe.c plugins/core/controls
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC_THAT_RUNS) $(filter %.c,$^) -o $@
+MASKS := $(addsuffix .wav,cabinet chamber hall plate room spring) through.txt head
 $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.lv2/haloconv.so $(BUILD)/impulses/made \
                                     plugins/haloconv.lv2/through.txt $(LV2_WINDOW) $(BUILD)/window_flags
 	$(Q)$< $(@D) haloconv.so $(VERSION) $(notdir $(LV2_WINDOW))
-	$(Q)cp $(patsubst %,$(BUILD)/impulses/%.wav,cabinet chamber hall plate room spring) \
-	  plugins/haloconv.lv2/through.txt $(@D)/
-	$(Q)cp -r $(BUILD)/impulses/head $(@D)/
+	$(Q)cp -r $(addprefix $(BUILD)/impulses/,$(filter-out %.txt,$(MASKS))) plugins/haloconv.lv2/through.txt $(@D)/
 
 # ---- impulses and the demo -------------------------------------------------------------------------------------------
 # Goals of SETUP_GOALS first install the packages that they need and that are missing, unless SETUP=0. A second make then

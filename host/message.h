@@ -9,6 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The reason and the remedy of a build without a part. The program that pip installs never has these parts. */
+#ifdef HC_IN_WHEEL
+#define MESSAGE_NO_PART(part, package) \
+    "the program from pip has no " part "; install Debian's package haloconv, or build from source"
+#else
+#define MESSAGE_NO_PART(part, package) "this build has no " part "; install " package " and build again"
+#endif
+
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, MESSAGE_CAP = 1024 };
 
 /* Prints an error line; returns EXIT_FAILED. */

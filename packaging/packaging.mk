@@ -6,11 +6,11 @@ $(WHEEL_LIBRARY) $(WHEEL_PROGRAM): private ALL_LDFLAGS += -Wl,-s,--disable-new-d
 $(WHEEL_LIBRARY): private ALL_LDFLAGS += $(OLD_HYPOT)
 $(WHEEL_LIBRARY) $(WHEEL_PROGRAM): $(OLD_HYPOT)
 # The program of a wheel has no live sessions: libjack must be that of the machine's server, and PortAudio needs it.
-WHEEL_WITHOUT := JACK PIPEWIRE PORTAUDIO ALSA LO SAMPLERATE CAIRO MPI LV2
+WHEEL_WITHOUT := JACK PIPEWIRE PORTAUDIO ALSA LO SAMPLERATE WEBSOCKETS CAIRO MPI LV2 CLAP VST3
 WHEEL_HOST := $(patsubst %.c,$(BUILD)/wheel/%.o,$(shell grep -rlE --include='*.c' \
                 'HC_WITH_($(subst $(space),|,$(WHEEL_WITHOUT)))' host))
 $(WHEEL_HOST): $(BUILD)/wheel/%.o: %.c $(BUILD)/flags
-	$(call compile,$(WHEEL_WITHOUT:%=-UHC_WITH_%),for the wheel)
+	$(call compile,$(WHEEL_WITHOUT:%=-UHC_WITH_%) -DHC_IN_WHEEL,for the wheel)
 $(WHEEL_PROGRAM): $(WHEEL_HOST) $(filter-out $(WHEEL_HOST:$(BUILD)/wheel/%=$(BUILD)/%),$(HOST_OBJS)) $(BUILD)/libhaloconv.a
 	$(call link,$(WHEEL_HOST_LIBS) $(LIB_LIBS) -ldl)
 WHEEL_HOST_LIBS = $(ARCHIVE_LIB) $(call pkg,--libs,$(if $(PROGRAM),sndfile jansson))
@@ -102,6 +102,8 @@ ifneq ($(BUNDLE),)
 	$(if $(VST3),$(INSTALL) -d $(DESTDIR)$(dir $(VST3:$(BUILD)/%=$(VST3_FOLDER)/%)) && \
 	  $(INSTALL_BINARY) $(VST3) $(DESTDIR)$(VST3:$(BUILD)/%=$(VST3_FOLDER)/%) && \
 	  $(INSTALL) -D -m 644 $(VST3_INFO) $(DESTDIR)$(VST3_INFO:$(BUILD)/%=$(VST3_FOLDER)/%))
+	$(if $(VST3_MASKS),cd $(dir $(VST3_MASKS)) && find . -type f -exec $(INSTALL) -D -m 644 {} \
+	  $(abspath $(DESTDIR)$(dir $(VST3_MASKS:$(BUILD)/%=$(VST3_FOLDER)/%)))/{} ';')
 endif
 uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)

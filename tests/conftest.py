@@ -4,6 +4,8 @@ A result is one line, `ok`, `FAIL` or `skip`, as the C tests print it; tests/run
 below a FAIL is the command that repeats the test. tests/README.md has the environment variables.
 """
 
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -18,6 +20,7 @@ import sys
 import numpy as np
 import pytest
 import soundfile
+from _pytest._io import TerminalWriter
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = (ROOT / os.environ.get("BUILD", "build")).resolve()
@@ -33,6 +36,7 @@ PEAK_SHARE = 1e-6  # the promised precision: within -120 dB of the output's peak
 for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # of a job in the background, or of nohup
     if signal.getsignal(ignored) == signal.SIG_IGN:
         signal.signal(ignored, signal.SIG_DFL)
+signal.signal(signal.SIGTERM, signal.default_int_handler)  # processes are ended as after Ctrl+C
 
 
 def copy_program(path):
@@ -48,6 +52,11 @@ def pytest_addoption(parser):
     """Pytest reads these options of its own reporter, although tests/run switches the reporter off."""
     parser.addoption("--verbose", dest="verbose", type=int, default=1)
     parser.addoption("--tb", dest="tbstyle", default="short")
+
+
+def pytest_configure(config):
+    """From version 8 on pytest asks its own reporter for a writer when it compares the two sides of a failed assert."""
+    config.get_terminal_writer = lambda: TerminalWriter(io.StringIO())
 
 
 def pytest_runtest_logreport(report):
@@ -145,6 +154,52 @@ def device(request):
         if ONLY == "cuda":
             pytest.fail("no CUDA device")
         pytest.skip("no CUDA device")
+
+
+# ---- processes ------------------------------------------------------------------------------------------------------
+class Popen(subprocess.Popen):
+    """A process that ends with the test that started it, also if the test fails before it can stop it; with `kept` set,
+    at the end of all tests."""
+    started = []
+    kept = False
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        Popen.started.append(self)
+
+    def end(self):
+        with contextlib.suppress(ProcessLookupError):
+            is_leader = self.poll() is None and os.getpgid(self.pid) == self.pid
+            for how in (signal.SIGTERM, signal.SIGKILL):
+                if self.poll() is None:
+                    (os.killpg if is_leader else os.kill)(self.pid, how)
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        self.wait(10)
+
+
+subprocess.Popen = Popen
+
+
+def end_processes(kept):
+    """Ends those that run; with kept=False not those that are kept."""
+    running = [process for process in Popen.started if process.poll() is None]
+    Popen.started = [process for process in running if process.kept and not kept]
+    for process in running:
+        if process not in Popen.started:
+            process.end()
+
+
+@pytest.fixture(autouse=True)
+def processes():
+    before = [process for process in Popen.started if process.poll() is None]  # those of a module
+    Popen.started = []
+    yield
+    end_processes(kept=False)
+    Popen.started += before
+
+
+def pytest_sessionfinish():
+    end_processes(kept=True)
 
 
 # ---- random numbers: HC_TEST_SEED changes all that a test draws; 0: the same numbers in every run ---------------------

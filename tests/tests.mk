@@ -65,6 +65,9 @@ run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
 check: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS)
 	@$(TEST_ENV) HC_TEST_BACKEND=cpu tests/run $(TEST_PROGRAMS) $(FUZZ_TARGETS) \
 	  $(foreach f,masks banks host,$(wildcard tests/$(f)/test_*.py))
+# In roots of SUITES (bookworm trixie), as root with debootstrap.
+fresh-test:
+	@tests/tools/fresh.sh
 # The lock-free protocols as models, each with its mutations; spin searches all states.
 run-models:
 	@$(TEST_ENV) tests/run tests/models/check

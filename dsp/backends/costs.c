@@ -1,6 +1,7 @@
 #include "costs.h"
 
 #include "dsp/base/c_locale.h"
+#include "dsp/base/cache.h"
 #include "dsp/base/fork_safety.h"
 #include "dsp/base/number.h"
 
@@ -28,7 +29,6 @@ enum {
     N_NUMBERS = sizeof number_at / sizeof *number_at,
     MAX_LINES = 64,
     LINE_CAP = 512,
-    PATH_CAP = 4096,
     LOCK_TRIES = 100,
     LOCK_TRY_MS = 10,
 };
@@ -58,35 +58,6 @@ static bool is_off(void)
 {
     const char *set = secure_getenv("HALOCONV_COSTS");
     return set && strcmp(set, "builtin") == 0;
-}
-
-/* Makes "FOLDER/haloconv/name". false: the environment does not name a folder, the process is set-user-ID, or
- * FOLDER/haloconv is another user's folder or link. */
-static bool path_make(char path[PATH_CAP], const char *name)
-{
-    const char *cache = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
-    struct stat is;
-    int n = cache && cache[0] == '/' ? snprintf(path, PATH_CAP, "%s/haloconv", cache)
-            : home && home[0] == '/' ? snprintf(path, PATH_CAP, "%s/.cache/haloconv", home)
-                                     : -1;
-    if (n < 0 || n + (int)strlen(name) + 1 >= PATH_CAP || (lstat(path, &is) == 0 && is.st_uid != geteuid()))
-        return false;
-    sprintf(path + n, "/%s", name);
-    return true;
-}
-
-/* Makes the folder of this path, and its parent folder. */
-static bool folder_make(char *path)
-{
-    char *last = strrchr(path, '/');
-    *last = '\0';
-    char *first = strrchr(path, '/');
-    *first = '\0';
-    bool good = mkdir(path, 0700) == 0 || errno == EEXIST;
-    *first = '/';
-    good = good && (mkdir(path, 0700) == 0 || errno == EEXIST);
-    *last = '/';
-    return good;
 }
 
 /* Writes the model name of the processor, which a backend's description does not contain. */
@@ -176,9 +147,9 @@ static struct costs_line *line_of(const char *backend, const char *device)
 /* Opens the costs file. NULL: the file is absent, a link, or a FIFO, which would block. */
 static FILE *file_open(void)
 {
-    char path[PATH_CAP];
+    char path[CACHE_PATH];
     struct stat is;
-    if (!path_make(path, "costs")) return NULL;
+    if (!cache_path(path, "costs")) return NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     FILE *file = fd >= 0 && fstat(fd, &is) == 0 && S_ISREG(is.st_mode) ? fdopen(fd, "r") : NULL;
     if (!file && fd >= 0) close(fd);
@@ -207,8 +178,8 @@ static void file_read(void)
 
 static void file_write(void)
 {
-    char path[PATH_CAP], temporary[PATH_CAP];
-    if (!path_make(path, "costs") || !path_make(temporary, "costs.XXXXXX") || !folder_make(path)) return;
+    char path[CACHE_PATH], temporary[CACHE_PATH];
+    if (!cache_path(path, "costs") || !cache_path(temporary, "costs.XXXXXX") || !cache_make(path)) return;
     int fd = mkostemp(temporary, O_CLOEXEC);
     FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (file) {
@@ -229,8 +200,8 @@ static void file_write(void)
  * second, or the lock file cannot be made. */
 static int cache_lock(void)
 {
-    char path[PATH_CAP];
-    if (!path_make(path, "costs.lock") || !folder_make(path)) return -1;
+    char path[CACHE_PATH];
+    if (!cache_path(path, "costs.lock") || !cache_make(path)) return -1;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     for (int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
         if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;

@@ -133,7 +133,7 @@ void alsa_midi_close(struct alsa_midi *m)
 struct alsa_midi *alsa_midi_open(const char *connect, char *why, size_t cap)
 {
     (void)connect;
-    message_write(why, cap, "live: this build has no ALSA; install libasound2-dev and build again");
+    message_write(why, cap, "live: " MESSAGE_NO_PART("ALSA", "libasound2-dev"));
     return NULL;
 }
 

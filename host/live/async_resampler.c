@@ -259,7 +259,7 @@ void async_resampler_get_status(const struct async_resampler *r, struct async_re
 struct async_resampler *async_resampler_open(int n_channels, int rate, char *why, size_t cap)
 {
     (void)n_channels, (void)rate;
-    message_write(why, cap, "this build has no libsamplerate; install libsamplerate0-dev and build again");
+    message_write(why, cap, MESSAGE_NO_PART("libsamplerate", "libsamplerate0-dev"));
     return NULL;
 }
 void async_resampler_close(struct async_resampler *r)

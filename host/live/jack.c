@@ -293,6 +293,6 @@ int jack_command(int argc, char **argv)
     int status = live_options_parse(&jack_line, argc, argv, false, &settings);
     if (status >= 0) return status;
     live_options_free(&settings);
-    return message_error("jack: this build has no JACK; install libjack-jackd2-dev and build again");
+    return message_error("jack: " MESSAGE_NO_PART("JACK", "libjack-jackd2-dev"));
 }
 #endif

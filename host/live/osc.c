@@ -416,12 +416,12 @@ void osc_send(struct osc *osc, const char *path, const char *types, ...)
 struct osc *osc_open(const char *where, char *why, size_t cap)
 {
     (void)where;
-    message_write(why, cap, "--osc: this build has no liblo; install liblo-dev and build again");
+    message_write(why, cap, "--osc: " MESSAGE_NO_PART("liblo", "liblo-dev"));
     return NULL;
 }
 struct osc *osc_open_to(const char *url, char *why, size_t cap)
 {
-    message_write(why, cap, "%s: this build has no liblo; install liblo-dev and build again", url);
+    message_write(why, cap, "%s: " MESSAGE_NO_PART("liblo", "liblo-dev"), url);
     return NULL;
 }
 void osc_send(struct osc *osc, const char *path, const char *types, ...)

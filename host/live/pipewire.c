@@ -517,6 +517,6 @@ int pipewire_command(int argc, char **argv)
     int status = live_options_parse(&pipewire_line, argc, argv, false, &settings);
     if (status >= 0) return status;
     live_options_free(&settings);
-    return message_error("pipewire: this build has no PipeWire; install libpipewire-0.3-dev and build again");
+    return message_error("pipewire: " MESSAGE_NO_PART("PipeWire", "libpipewire-0.3-dev"));
 }
 #endif

@@ -523,6 +523,6 @@ int live_command(int argc, char **argv)
     int status = live_options_parse(&portaudio_line, argc, argv, false, &settings);
     if (status >= 0) return status;
     live_options_free(&settings);
-    return message_error("live: this build has no PortAudio; install portaudio19-dev and build again");
+    return message_error("live: " MESSAGE_NO_PART("PortAudio", "portaudio19-dev"));
 }
 #endif

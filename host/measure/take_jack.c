@@ -189,7 +189,7 @@ static void jack_close_card(struct take *t)
 static bool jack_open_card(struct take *t, char *why, size_t cap)
 {
     (void)t;
-    return message_write(why, cap, "jack: this build has no JACK; install libjack-jackd2-dev and build again");
+    return message_write(why, cap, "jack: " MESSAGE_NO_PART("JACK", "libjack-jackd2-dev"));
 }
 
 static void jack_name_output(const struct take *t, int output, char *name, size_t cap)

@@ -103,7 +103,7 @@ static void portaudio_close_card(struct take *t)
 static bool portaudio_open_card(struct take *t, char *why, size_t cap)
 {
     (void)t;
-    return message_write(why, cap, "portaudio: this build has no PortAudio; install portaudio19-dev and build again");
+    return message_write(why, cap, "portaudio: " MESSAGE_NO_PART("PortAudio", "portaudio19-dev"));
 }
 
 static void portaudio_name_output(const struct take *t, int output, char *name, size_t cap)

@@ -541,9 +541,7 @@ static const struct panel_server *load_server(char *why, size_t cap)
                       reason ? reason : "no haloconv_panel.so");
     return server;
 #else
-    return (void)message_write(why, cap,
-                               "--panel: this build has no libwebsockets; install libwebsockets-dev and build again"),
-           NULL;
+    return (void)message_write(why, cap, "--panel: " MESSAGE_NO_PART("libwebsockets", "libwebsockets-dev")), NULL;
 #endif
 }
 

@@ -43,7 +43,7 @@ void control_text(int control, double value, char *text, size_t cap)
     if (labels)
         snprintf(text, cap, "%s", labels[(int)x]);
     else if (c->kind == CONTROL_LIMIT && x > (double)c->max - 0.06)
-        snprintf(text, cap, "inf %s", unit);
+        snprintf(text, cap, "Off");                                /* no level is below it: nothing is cut */
     else if (c->kind == CONTROL_GAIN && x < (double)c->min + 0.06) /* else text, value, text would differ */
         snprintf(text, cap, "-inf %s", unit);
     else
@@ -62,6 +62,7 @@ bool control_read(int control, const char *text, double *value)
     text += strspn(text, " \t");
     for (int i = 0; labels && labels[i]; i++)
         if (strcasecmp(text, labels[i]) == 0) return *value = i, true;
+    if (c->kind == CONTROL_LIMIT && strcasecmp(text, "Off") == 0) return *value = (double)c->max, true;
     double x;
     const char *end = number_read(text, -INFINITY, INFINITY, &x);
     if (!end) return false;

@@ -170,8 +170,8 @@ void core_get_meters(struct core *core, struct core_meters *meters);
  * a load. [setup] */
 void core_get_status(struct core *core, char playing[CORE_PATH_BYTES], char status[CORE_STATUS_BYTES]);
 
-/* Finds the folder of the masks that ship, from the file of a plugin: haloconv.lv2, in its folder or one of five above,
- * or there in lv2 or .lv2. It ends in /. false: it is missing; `folder` is then where the file is. [setup] */
+/* Finds the folder of the masks that ship, from the file of a plugin: Resources/masks of a VST3 bundle, or haloconv.lv2,
+ * in its folder or one of five above, or there in lv2 or .lv2. It ends in /. false: it is missing; `folder` is then where the file is. [setup] */
 bool core_find_folder(const char *file, char folder[CORE_PATH_BYTES]);
 
 /* Writes the path of a mask that ships; NULL: the mask of a new instance. [rt] */

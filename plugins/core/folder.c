@@ -9,11 +9,11 @@
 /* Looks in a folder, whose path has no / at its end, and those above it. */
 static bool find_above(char above[CORE_PATH_BYTES], char folder[CORE_PATH_BYTES])
 {
-    static const char *const names[] = {"haloconv.lv2/", "lv2/haloconv.lv2/", ".lv2/haloconv.lv2/"};
+    static const char *const names[] = {"Resources/masks/", "haloconv.lv2/", "lv2/haloconv.lv2/", ".lv2/haloconv.lv2/"};
     for (int level = 0; level <= 5; level++) {
         char *end = strrchr(above, '/');
         if (!end) return false;
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
             int length = snprintf(folder, CORE_PATH_BYTES, "%.*s%s", (int)(end + 1 - above), above, names[i]);
             if (length < CORE_PATH_BYTES && access(folder, X_OK) == 0) return true;
         }

@@ -53,7 +53,7 @@ static const clap_plugin_t *CLAP_ABI create_plugin(const clap_plugin_factory_t *
     if (!host || !id || !clap_version_is_compatible(host->clap_version)) return NULL;
     while (v < N_VARIANTS && strcmp(descriptors[v].id, id) != 0) v++;
     if (v == N_VARIANTS) return NULL;
-    core_find_folder(plugin_file, folder);
+    if (!core_find_folder(plugin_file, folder)) face_unpack_masks(folder);
     return face_create(&descriptors[v], &variants[v], folder, host);
 }
 

@@ -78,4 +78,15 @@ void face_report(void *face, int level, const char *text); /* to the host's log;
 const clap_plugin_t *face_create(const clap_plugin_descriptor_t *descriptor, const struct variant *variant,
                                  const char *folder, const clap_host_t *host);
 
+/* Writes the masks that are inside the plugin into the user's cache folder, unless they are there. folder: its path, which
+ * ends in /. false: it cannot be written, or this build has none inside. [main-thread] */
+#ifdef HC_PLUGIN_MASKS
+bool face_unpack_masks(char folder[CORE_PATH_BYTES]);
+#else
+static inline bool face_unpack_masks(char folder[CORE_PATH_BYTES])
+{
+    return (void)folder, false;
+}
+#endif
+
 #endif

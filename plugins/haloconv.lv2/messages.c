@@ -24,6 +24,7 @@ void uris_map(struct uris *uris, LV2_URID_Map *map, const char *plugin_uri, cons
         {&uris->patch_subject, LV2_PATCH__subject},
         {&uris->patch_property, LV2_PATCH__property},
         {&uris->patch_value, LV2_PATCH__value},
+        {&uris->min_block, LV2_BUF_SIZE__minBlockLength},
         {&uris->max_block, LV2_BUF_SIZE__maxBlockLength},
         {&uris->nominal_block, LV2_BUF_SIZE__nominalBlockLength},
         {&uris->event_transfer, LV2_ATOM__eventTransfer},

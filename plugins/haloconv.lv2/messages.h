@@ -14,7 +14,7 @@
 struct uris {
     LV2_URID atom_Path, atom_String, atom_Object, atom_URID, atom_Sequence, atom_Int, atom_Float;
     LV2_URID patch_Set, patch_Get, patch_subject, patch_property, patch_value;
-    LV2_URID max_block, nominal_block; /* options: max. frames of a run(), and the usual number */
+    LV2_URID min_block, max_block, nominal_block; /* options: frames of a run(), and the usual number */
     LV2_URID event_transfer; /* the protocol of messages between a plugin and its window */
     LV2_URID plugin, masks[N_SIDES], status; /* masks: the parameters with the paths of the masks or banks A and B */
 };

@@ -241,12 +241,14 @@ static void deactivate(LV2_Handle handle)
 /* Returns the usual number of frames of a run(). */
 static int usual_block(const struct uris *uris, const LV2_Options_Option *option)
 {
-    int max = 0, nominal = 0;
+    int min = 0, max = 0, nominal = 0;
     for (; option && option->key; option++) {
         if (option->context != LV2_OPTIONS_INSTANCE || option->type != uris->atom_Int || !option->value) continue;
+        if (option->key == uris->min_block) min = *(const int32_t *)option->value;
         if (option->key == uris->max_block) max = *(const int32_t *)option->value;
         if (option->key == uris->nominal_block) nominal = *(const int32_t *)option->value;
     }
+    if (nominal <= 0 && min == max) nominal = max; /* jalv gives no other number */
     int block = nominal > 0 ? nominal : DEFAULT_BLOCK;
     return max > 0 && block > max ? max : block;
 }

@@ -9,7 +9,7 @@
 
 void target_begin(void)
 {
-    char here[PATH_CAP];
+    char here[CACHE_PATH];
     must(getcwd(here, sizeof here));
     setenv("XDG_CACHE_HOME", here, 1);
     unsetenv("HALOCONV_COSTS");

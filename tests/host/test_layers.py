@@ -151,6 +151,15 @@ def test_the_library_names_no_option_of_the_program():
                 assert not re.search(r"(^|[^-])--[a-z]", text), f"{path.relative_to(ROOT)}: {text}"
 
 
+def test_the_debian_package_lists_the_calls_of_the_map():
+    """Another list ends dpkg-gensymbols, or lintian after it, with an error."""
+    text = re.sub(r"/\*.*?\*/", "", (ROOT / "dsp/haloconv.map").read_text(), flags=re.S)
+    mapped = {f"{call}@{node}" for node, body in re.findall(r"(\w+) *\{(.*?)\}", text, re.S)
+              for call in [*re.findall(r"\bhc_\w+", body), node]}
+    listed = re.findall(r"^ (\S+) \S+$", (ROOT / "packaging/debian/libhaloconv1.symbols").read_text(), re.M)
+    assert len(mapped) > 60 and sorted(listed) == sorted(mapped)
+
+
 def test_library_exports_its_own_names_only():
     if not shutil.which("nm") or SAN:
         pytest.skip("no nm, or a sanitizer's names are there too")

@@ -241,7 +241,7 @@ def test_smoothing_is_the_mean_power_of_the_band(folder):
     """The mean is over bins of 1/2^17 of the rate; between two of them the power is taken as even."""
     h = generator(5).standard_normal(4000).astype(np.float32) * np.exp(-np.arange(4000) / 600)
     write("h.wav", h.astype(np.float32))
-    power = np.abs(np.fft.rfft(h.astype(np.float32), 1 << 17)) ** 2
+    power = np.abs(np.fft.rfft(h.astype(np.float32).astype(float), 1 << 17)) ** 2
     below = np.concatenate([[0], np.cumsum(power)])
     for width in ("1/1", "1/3", "1/48"):
         octaves = eval(width)  # noqa: S307: one of the three above

@@ -33,7 +33,8 @@ def test_answers_within_50_ms(folder, args):
 
 
 @pytest.mark.skipif(bool(SAN), reason="a sanitizer is larger")
-@pytest.mark.parametrize("file,limit", [("libhaloconv.so", 1.5), ("haloconv.lv2/haloconv.so", 1.5), ("haloconv.clap", 1.5),
+@pytest.mark.parametrize("file,limit", [("libhaloconv.so", 1.5), ("haloconv.lv2/haloconv.so", 1.5), ("haloconv.clap", 4.4),  # with 2.8 MB of masks
+                                       
                                         (f"haloconv.vst3/Contents/{os.uname().machine}-linux/haloconv.so", 1.5),
                                         ("haloconv", 2),
                                         ("libhaloconv_cuda.so", 10)])
@@ -238,6 +239,19 @@ def verify_units(prefix):
         assert "haloconv" not in done.stdout, done.stdout  # it may find faults in other units
 
 
+@pytest.mark.parametrize("flag,code,says", [
+    ("CC=nocc", 2, "nocc is missing or does not run; make setup installs gcc, CC=... names another compiler"),
+    ("PKG_CONFIG=nopkg", 0, "nopkg is missing, which finds libraries; make setup installs it"),
+    ("PKG_CONFIG=nopkg", 0, "nopkg is missing, which finds libraries; only the library was built (make setup"),
+])
+def test_make_names_the_tool_that_is_missing(folder, flag, code, says):
+    """Without pkg-config it finds no library, also where all are installed."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "CC")}
+    done = subprocess.run(["make", "-n", "-C", str(ROOT), "WITH_CUDA=0", f"BUILD={folder}", flag], env=clean, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60, check=False)
+    assert done.returncode == code and done.stdout.count(says) == 1, done.stdout
+
+
 def test_install_and_uninstall(folder):
     if SAN:
         pytest.skip("a sanitizer build is not for installation")
@@ -269,7 +283,7 @@ def test_install_and_uninstall(folder):
             assert (prefix / "lib/lv2/haloconv.lv2" / name).exists(), name
     assert (prefix / "lib/clap/haloconv.clap").exists() == (BUILD / "haloconv.clap").exists()
     vst3 = f"haloconv.vst3/Contents/{os.uname().machine}-linux/haloconv.so"
-    for name in [vst3, "haloconv.vst3/Contents/Resources/moduleinfo.json"]:
+    for name in [vst3, *(file.relative_to(BUILD) for file in (BUILD / "haloconv.vst3/Contents/Resources").rglob("*"))]:
         assert (prefix / "lib/vst3" / name).exists() == (BUILD / name).exists(), name
     if (BUILD / "haloconv_plot.so").exists():
         room = prefix / "share/haloconv/impulses/room.wav"

@@ -199,6 +199,7 @@ const char *clap_file(void)
     const char *build = getenv("BUILD"), *name = getenv("CLAP_PLUGIN");
     char relative[2048];
     snprintf(relative, sizeof relative, "%s/%s", build ? build : "build", name ? name : "haloconv.clap");
+    if (name && name[0] == '/') snprintf(relative, sizeof relative, "%s", name);
     check(realpath(relative, path), "%s: there is no plugin", relative);
     return path;
 }

@@ -39,7 +39,7 @@ struct clap_session {
     atomic_int n_logs_allowed; /* calls of the host's log that return; the next one waits until a test raises this */
 };
 
-/* $CLAP_PLUGIN in $BUILD, "haloconv.clap" unless it is set before the first call. Ends the test on failure. */
+/* $CLAP_PLUGIN, in $BUILD unless it begins with /, "haloconv.clap" unless it is set before the first call. Ends the test on failure. */
 const char *clap_file(void);
 const clap_plugin_entry_t *clap_library(void);
 const clap_plugin_factory_t *clap_factory(void);

@@ -230,8 +230,9 @@ struct lv2_host *lv2_host_open(const char *variant, double rate, int frames, int
     h->schedule = (LV2_Worker_Schedule){h, schedule_work};
     h->log = (LV2_Log_Log){h, log_f, log_v};
     lv2_atom_forge_init(&h->forge, &h->map);
-    int32_t most = frames, usual = nominal;
+    int32_t least = nominal < 0 ? frames : 0, most = frames, usual = nominal < 0 ? 0 : nominal;
     LV2_Options_Option options[] = {
+        {LV2_OPTIONS_INSTANCE, 0, id(LV2_BUF_SIZE__minBlockLength), sizeof least, id(LV2_ATOM__Int), &least},
         {LV2_OPTIONS_INSTANCE, 0, id(LV2_BUF_SIZE__maxBlockLength), sizeof most, id(LV2_ATOM__Int), &most},
         {LV2_OPTIONS_INSTANCE, 0, id(LV2_BUF_SIZE__nominalBlockLength), sizeof usual, id(LV2_ATOM__Int), &usual},
         {LV2_OPTIONS_INSTANCE, 0, 0, 0, 0, NULL},
@@ -241,7 +242,7 @@ struct lv2_host *lv2_host_open(const char *variant, double rate, int frames, int
     const LV2_Feature *features[5] = {&map, &log};
     int n = 2;
     if (worker != WORKER_NONE) features[n++] = &schedule;
-    if (nominal > 0) features[n++] = &said;
+    if (nominal != 0) features[n++] = &said;
 
     h->descriptor = lv2_entry()((uint32_t)v);
     check(h->descriptor && strcmp(h->descriptor->URI + strlen(PLUGIN_URI), variant) == 0, "descriptor %d is not %s", v,
@@ -266,6 +267,13 @@ struct lv2_host *lv2_host_open(const char *variant, double rate, int frames, int
 }
 
 /* Work and answers that are under way are dropped, as a host that is closed in a hurry does. */
+void lv2_host_meters(struct lv2_host *h, struct core_meters *meters)
+{
+    const struct plugin_meters *from = h->descriptor->extension_data(METERS_URI);
+    check(from, "the plugin has no meters");
+    from->get(h->instance, meters);
+}
+
 void lv2_host_close(struct lv2_host *h)
 {
     if (h->worker == WORKER_THREAD) {

@@ -26,9 +26,11 @@ struct lv2_host_state { /* what a plugin stored: one property, or two           
 
 struct lv2_host;
 
-/* frames: max. frames of a lv2_host_run; nominal: passed as an option if it is not 0. Ends the test on failure. */
+/* frames: max. frames of a lv2_host_run; nominal: passed as an option if it is not 0; -1: the
+ * options say that every run has `frames`, and no nominal number. Ends the test on failure. */
 struct lv2_host *lv2_host_open(const char *variant, double rate, int frames, int nominal, enum lv2_host_worker worker);
 void lv2_host_close(struct lv2_host *host);
+void lv2_host_meters(struct lv2_host *host, struct core_meters *meters); /* as the window gets them */
 
 /* Ports: set before lv2_host_run. */
 float *lv2_host_control(struct lv2_host *host, enum control control);

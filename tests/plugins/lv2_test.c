@@ -151,6 +151,22 @@ static void any_block_in_place(const char *backend)
     }
 }
 
+/* jalv names the least and the most frames of a run, which are the same, and no usual number. */
+static void the_engine_has_the_block_of_a_host_whose_runs_are_alike(const char *backend)
+{
+    static const int frames[] = {64, 256};
+    for (int i = 0; i < 2; i++) {
+        struct lv2_host *host = lv2_host_open("stereo", RATE, frames[i], -1, WORKER_AT_ONCE);
+        struct core_meters meters;
+        char want[32];
+        lv2_host_activate(host);
+        lv2_host_meters(host, &meters);
+        snprintf(want, sizeof want, ", %d frames", frames[i]);
+        check(strstr(meters.engine, want), "%d frames a run: the engine is \"%s\"", frames[i], meters.engine);
+        lv2_host_close(host);
+    }
+}
+
 static void masks_are_resampled(const char *backend)
 {
     static const int rates[] = {44100, 96000, 22050};
@@ -764,6 +780,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(every_plugin_plays_its_mask, ONCE_A_DEVICE),
         TEST(any_block_in_place, ONCE_A_DEVICE),
+        TEST(the_engine_has_the_block_of_a_host_whose_runs_are_alike, 0),
         TEST(masks_are_resampled, ONCE_A_DEVICE),
         TEST(channels_follow_the_rule, ONCE_A_DEVICE),
         TEST(matrices_load_configurations, ONCE_A_DEVICE),

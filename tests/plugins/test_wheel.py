@@ -193,6 +193,20 @@ def test_the_program_of_a_wheel_convolves_with_a_mask_that_it_brings(wheel):
         assert np.abs(got - want).max() <= 1e-6 * np.abs(want).max()
 
 
+def test_the_program_of_a_wheel_says_what_it_never_has(wheel):
+    """A library that its user installs would not bring JACK, PipeWire and PortAudio into it."""
+    if not (wheel.site / "haloconv/haloconv").exists():
+        pytest.skip("built without the program")
+    soundfile.write(wheel.folder / "one.wav", np.ones((1, 1)), 48000)
+    program = wheel.folder / "venv/bin/haloconv"
+    for args in [["jack", "one.wav"], ["pipewire", "one.wav"], ["live", "one.wav"],
+                 ["measure", "--jack", "-o", "x.wav"], ["measure", "--portaudio", "-o", "x.wav"]]:
+        done = subprocess.run([program, *args], cwd=wheel.folder, env={}, text=True, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+        says = r"haloconv: \w+: the program from pip has no \w+; install Debian's package haloconv, or build from source\n"
+        assert done.returncode == 1 and re.fullmatch(says, done.stderr), (args, done.stderr)
+
+
 def test_the_extra_cuda_brings_the_gpu_module(wheel):
     """Program and Python module look at the file of the other package: here it has the code of no GPU module."""
     source = wheel.folder / "module.c"

@@ -21,6 +21,7 @@ const char *vst3_file(void)
     uname(&machine);
     snprintf(in_bundle, sizeof in_bundle, "haloconv.vst3/Contents/%s-linux/haloconv.so", machine.machine);
     snprintf(relative, sizeof relative, "%s/%s", build ? build : "build", name ? name : in_bundle);
+    if (name && name[0] == '/') snprintf(relative, sizeof relative, "%s/%s", name, strchr(in_bundle, '/') + 1);
     check(realpath(relative, path), "%s: there is no plugin", relative);
     return path;
 }

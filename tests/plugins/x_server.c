@@ -20,7 +20,7 @@ pid_t server_start(int depth, char name[16])
         (void)snprintf(descriptor, sizeof descriptor, "%d", ends[1]);
         (void)snprintf(screen, sizeof screen, "2400x1600x%d", depth);
         close(ends[0]);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_PDEATHSIG, SIGTERM); /* after SIGKILL its socket and its lock would stay in /tmp */
         dup2(open("/dev/null", O_WRONLY), 2);
         execlp("Xvfb", "Xvfb", "-displayfd", descriptor, "-screen", "0", screen, "-nolisten", "tcp", "-noreset",
                (char *)NULL);
@@ -40,7 +40,7 @@ pid_t server_start(int depth, char name[16])
 
 void server_end(pid_t server)
 {
-    kill(server, SIGKILL);
+    kill(server, SIGTERM);
     waitpid(server, NULL, 0);
 }
 

@@ -291,8 +291,8 @@ typedef struct hc_live_stats {
     float loudness[2];       /* LUFS of the convolved signals of A and B since they are compared; -INFINITY: unknown,
                                 as before the first 400 ms above -70 LUFS                                            */
     float compared_gain[2];  /* linear gains that make A and B equally loud                                          */
-    uint64_t rests;          /* pauses of 0.1 ms of this process's overloaded real-time threads, without which the system
-                                would end it by RLIMIT_RTTIME                                                        */
+    uint64_t rests;          /* pauses of 0.1 ms of overloaded real-time threads in this process, before RLIMIT_RTTIME
+                                would end it                                                                         */
     uint64_t overflowed;     /* output samples that were beyond the range of a float, and became 0                   */
 } hc_live_stats;
 

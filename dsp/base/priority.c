@@ -15,7 +15,7 @@ enum {
     REST_NS = 100000        /* a shorter sleep may end before the thread blocks, and then does not count */
 };
 
-/* Of the calling thread; NULL: it is no helper. The model of thread-local storage never allocates in the audio thread. */
+/* Of the calling thread; NULL: it is no helper. This model of thread-local storage allocates nothing later. */
 static _Thread_local struct follower *own __attribute__((tls_model("initial-exec")));
 static atomic_uint n_rests;
 

@@ -1,5 +1,6 @@
 /* A JACK server dies and comes back: which connections the client then has. And what it says about its audio thread.
- * fake_jack is the server. During a test the clock runs ten times as fast: the client lists its connections once a second. */
+ * fake_jack is the server. During a test the clock runs ten times as fast: the client lists its connections once a
+ * second. */
 #include "fake_jack.h"
 #include "host/message.h"
 #include "live_driver.h"

@@ -114,8 +114,8 @@ class Server:
         self.env = self.environment()
         # -S: a cycle ends when every client is done, -t: and this long is waited for one (ms)
         mode = ["-S", "-t", "3000"] if synchronous else []
-        self.command = ["jackd", *(["-R", "-P20"] if realtime else ["-r"]), *mode, "-p", "128", "-n", self.name, "-d", "dummy", "-r", str(rate),
-                        "-p", str(period)]
+        self.command = ["jackd", *(["-R", "-P20"] if realtime else ["-r"]), *mode, "-p", "128", "-n", self.name,
+                        "-d", "dummy", "-r", str(rate), "-p", str(period)]
         self.start()
 
     def start(self):

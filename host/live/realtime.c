@@ -1,5 +1,6 @@
 #include "realtime.h"
 
+#include "dsp/base/priority.h"
 #include "host/message.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ enum { STACK_BYTES = 16 * 1024 }; /* JACK's data fill the greater share of the s
 #else
 enum { STACK_BYTES = 128 * 1024 };
 #endif
-enum { SPARE_BYTES = 256 * 1024 * 1024, MIN_LIMIT_US = 100000 /* as dsp/base/priority.h */ };
+enum { SPARE_BYTES = 256 * 1024 * 1024 };
 
 const char realtime_remedy[] = "see REAL-TIME PRIORITY in haloconv(1)";
 
@@ -66,10 +67,10 @@ void realtime_note_limit(uint64_t rests, bool is_signalled)
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
     getrlimit(RLIMIT_RTTIME, &limit);
     const rlim_t limit_us = limit.rlim_cur;
-    bool is_small = limit_us < MIN_LIMIT_US;
+    bool is_small = limit_us < PRIORITY_MIN_LIMIT_US;
     if (is_small && limit_us != noted_us)
         message_note("%s: %g ms, and helper threads need %d ms; they run without real-time priority; %s", subject,
-                     1e-3 * (double)limit_us, MIN_LIMIT_US / 1000, remedy);
+                     1e-3 * (double)limit_us, PRIORITY_MIN_LIMIT_US / 1000, remedy);
     noted_us = is_small ? limit_us : RLIM_INFINITY;
     if (has_noted_load || is_small || !(is_signalled || rests > 0)) return;
     has_noted_load = true;

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The largest magnitude of a live input, 1.27e30. A transform of 2^27 such samples is still finite, so an input's spectra
- * never have NaN, and nothing that is added with weight 0 is NaN, either. Only products with a mask may overflow. */
+/* The largest magnitude of a live input, 1.27e30. A transform of 2^27 such samples is still finite: an input's spectra
+ * never have NaN, and neither has a product with 0. Only products with a mask may overflow. */
 #define SAMPLE_LIVE_MAX 0x1p100f
 
 struct samples {

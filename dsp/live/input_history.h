@@ -1,5 +1,5 @@
-/* input_history - the last seconds of a live input, without NaN, infinity and samples beyond SAMPLE_LIVE_MAX. Engines read their blocks here; an engine
- * that is made while the audio runs first processes the older frames.
+/* input_history - the last seconds of a live input, without NaN, infinity and samples beyond SAMPLE_LIVE_MAX. Engines
+ * read their blocks here; an engine that is made while the audio runs first processes the older frames.
  *
  *   row   [ size frames: a ring, frame i at i % size .............. ][ max_block frames ]
  *

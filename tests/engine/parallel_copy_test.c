@@ -31,7 +31,8 @@ static bool overflows(int block, int ch, int i)
     return i == 0 && ch == block % OUT;
 }
 
-/* The device: the output of channel o is the input of channel o, negated, but for one sample that overflows. It begins with each chunk as that arrives. */
+/* The device: the output of channel o is the input of channel o, negated, but for one sample that overflows. It begins
+ * with each chunk as that arrives. */
 static void *device(void *data)
 {
     struct transfer *c = data;

@@ -15,8 +15,12 @@ enum {
     REST_NS = 100000        /* a shorter sleep may end before the thread blocks, and then does not count */
 };
 
-/* Of the calling thread; NULL: it is no helper. This model of thread-local storage allocates nothing later. */
-static _Thread_local struct follower *own __attribute__((tls_model("initial-exec")));
+/* The calling thread's follower; none: it is no helper. A thread-local variable would need an allocation in the audio
+ * thread or, in the model that never allocates, keep the dynamic linker from loading the GPU module: CUDA's runtime has
+ * 8 KiB of such variables. */
+static pthread_key_t own;
+static atomic_bool has_own;
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 static atomic_uint n_rests;
 
 static int64_t read_limit_us(void)
@@ -58,10 +62,21 @@ void priority_lead(struct priority *priority)
         __atomic_store_n(&priority->tid, tid, __ATOMIC_RELAXED);
 }
 
+static void make_own(void)
+{
+    atomic_store(&has_own, pthread_key_create(&own, NULL) == 0);
+}
+
+__attribute__((destructor)) static void delete_own(void)
+{
+    if (atomic_exchange(&has_own, false)) pthread_key_delete(own);
+}
+
 void priority_follow(const struct priority *priority, struct follower *follower)
 {
     const int tid = __atomic_load_n(&priority->tid, __ATOMIC_RELAXED);
-    own = follower;
+    pthread_once(&own_once, make_own);
+    if (atomic_load(&has_own)) pthread_setspecific(own, follower);
     if (tid == follower->tid) return;
     follower->limit_us = read_limit_us();
     set_priority_below(follower->tid = tid, follower->limit_us);
@@ -89,7 +104,7 @@ void priority_sleep(void)
 
 void priority_rest(void)
 {
-    struct follower *f = own;
+    struct follower *f = atomic_load_explicit(&has_own, memory_order_acquire) ? pthread_getspecific(own) : NULL;
     if (!f) return;
     int64_t now = now_ns();
     if (now - f->looked_ns < LOOK_NS) return;

@@ -395,8 +395,7 @@ static void rew_scale(const struct text_line *text, struct frames *frames)
     for (size_t i = 0; i < frames->n; i++)
         if (fabsf(frames->samples[i]) > fabsf(largest)) largest = frames->samples[i];
     bool reaches_1 = fabsf(largest) > 0.999f && fabsf(largest) < 1.001f;
-    if (text->level == REW_AS_MEASURED || (text->level == REW_SILENT && (!reaches_1 || text->peak == 0)))
-        return;
+    if (text->level == REW_AS_MEASURED || (text->level == REW_SILENT && (!reaches_1 || text->peak == 0))) return;
     if (text->peak == 0) {
         snprintf(text->note, MASK_NOTE, "is normalised, and its head has no peak: its level is unknown");
         return;

@@ -67,7 +67,9 @@ class Daemon:
         """A device, which outlives the tool."""
         self.tool("pw-cli", "create-node", "adapter", f"""{{ factory.name = support.null-audio-sink node.name = {name}
             node.description = "{description or name}" media.class = Audio/{kind} audio.position = [ {channels} ]
-            object.linger = true adapter.auto-port-config = {{ mode = dsp monitor = {monitor} position = preserve }} }}""")
+            object.linger = true node.param.PortConfig = {{ direction = Input mode = dsp
+            monitor = {monitor} format = {{ mediaType = audio mediaSubtype = raw format = F32P rate = 48000
+            channels = {len(channels.split())} position = [ {channels} ] }} }} }}""")
         wait_for(name, lambda: f"{name}:" in self.tool("pw-link", "-o", "-i"))
 
     def destroy(self, name):

@@ -6,7 +6,10 @@
 #include "host/stopwatch.h"
 #include "realtime.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+static const double LONGEST_PAUSE_WORK_S = 0.1; /* the system ends real-time threads that work for 0.2 s */
 
 bool pipewire_client_join(struct port_host *h, size_t size, char *why, size_t cap)
 {
@@ -89,10 +92,35 @@ void pipewire_client_changed(struct pipewire_client *c, atomic_bool *is_streamin
     bool did_play = atomic_exchange(is_streaming, plays);
     /* The first cycle may come before this call, and the last one after it. */
     if (did_play != plays) atomic_store(&c->cycle.is_first, true);
-    /* The end of a pause must not bring back what played before it. */
-    if (did_play && !plays) hc_live_forget(c->host->live);
     if (is_gone) atomic_store(&c->host->is_down, true);
     pw_thread_loop_signal(c->graph->loop, false);
+}
+
+/* Returns how long the callback of n frames may play the silence of a gap. After missing cycles, a sign of load, it must
+ * not be the reason for the next ones. */
+static double gap_limit_s(const struct pipewire_client *c, const struct pipewire_gap *gap, int n, double rate)
+{
+    hc_live_stats stats = {.size = sizeof stats};
+    if (gap->is_pause) return LONGEST_PAUSE_WORK_S;
+    hc_live_get_stats(c->host->live, &stats);
+    return 1e-9 * (double)stats.took_ns < n / rate / 4 ? n / rate / 2 : 0;
+}
+
+/* Plays silence for the frames of a gap, in calls of n frames: the sound before it does not come closer to the sound
+ * after it. What would take longer than limit_s is left out. */
+static void play_gap(struct pipewire_client *c, int64_t missing, int n, double limit_s)
+{
+    struct port_host *h = c->host;
+    double begin = stopwatch_now(), spent = 0, longest = 0;
+    for (int i = 0; i < h->in.n; i++) h->in.buffer[i] = c->silence;
+    for (int o = 0; o < h->out.n; o++) h->out.buffer[o] = c->discarded + (size_t)o * PIPEWIRE_MAX_QUANTUM;
+    for (int chunk; missing > 0 && spent + longest < limit_s; missing -= chunk) {
+        chunk = missing < n ? (int)missing : n;
+        hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, chunk);
+        double now = stopwatch_now() - begin;
+        longest = fmax(longest, now - spent);
+        spent = now;
+    }
 }
 
 int pipewire_client_begin_cycle(struct pipewire_client *c, const struct spa_io_clock *clock)
@@ -101,7 +129,11 @@ int pipewire_client_begin_cycle(struct pipewire_client *c, const struct spa_io_c
     bool is_cut = clock->duration > PIPEWIRE_MAX_QUANTUM;
     int n = is_cut ? PIPEWIRE_MAX_QUANTUM : (int)clock->duration;
     if (is_cut) atomic_store_explicit(&c->is_cut, true, memory_order_relaxed);
-    pipewire_cycle_begin(&c->cycle, clock, n, c->host);
+    struct pipewire_gap gap = pipewire_cycle_begin(&c->cycle, clock, n, c->host);
+    if (gap.is_long)
+        hc_live_forget(c->host->live); /* the end of a pause must not bring back what played before it */
+    else if (gap.n > 0)
+        play_gap(c, gap.n, n, gap_limit_s(c, &gap, n, clock->rate.denom));
     return n;
 }
 

@@ -9,7 +9,8 @@ import subprocess
 import tempfile
 
 import numpy as np
-from conftest import BUILD, residual_db
+from conftest import BUILD, noise, residual_db
+from scipy.signal import fftconvolve
 from test_live import PATIENCE, stop, wait_for
 
 STAGE = BUILD / "tests/pipewire_stage"
@@ -39,6 +40,43 @@ context.objects = [
 """
 DEVICES = {"phones": ("Audio/Sink", "FL FR", 1000), "speakers": ("Audio/Sink", "FL FR", 900),
            "eight": ("Audio/Sink", "FL FR FC LFE RL RR SL SR", 800), "mic": ("Audio/Source/Virtual", "FL FR", 700)}
+
+
+BURST, REST, SETTLES = 6000, 18000, 12000  # frames: of noise, of the silence after it, of a change in that silence
+
+
+def bursts(n_channels, quanta):
+    """Noise [frames][channels] in bursts, and the stage's options that force another quantum at the end of each."""
+    x = noise((len(quanta) + 1) * (BURST + REST), n_channels)
+    for k in range(len(quanta) + 1):
+        x[k * (BURST + REST) + BURST:(k + 1) * (BURST + REST)] = 0
+    return x, [word for k, quantum in enumerate(quanta) for word in ("resize", k * (BURST + REST) + BURST, quantum)]
+
+
+def heard_across(y, x, wet):
+    """Compares a recording y with wet(x) across the changes of bursts. PipeWire 1.4 and later suspend the graph for each
+    change, and the recorder may count more or fewer frames of that time than the program hears: the sound before may be
+    shifted by a number of frames, for which this searches in the tail after the change. Returns the residual in dB of each
+    burst and of each tail, and the shifts. NaN: a cycle is missing, not in a change."""
+    period, peak = BURST + REST, np.abs(wet(x)).max()
+    parts, found, shifts = [], [], []  # parts: [n + SETTLES] of each burst up to now, from frame -SETTLES on
+
+    def sound(first, last):
+        return sum(part[SETTLES + first:SETTLES + last] for part in parts)
+
+    for start in range(0, len(x), period):
+        alone = np.zeros_like(x)
+        alone[start:start + BURST] = x[start:start + BURST]
+        parts.append(np.pad(wet(alone), ((SETTLES, 0), (0, 0))))
+        change, tail = start + BURST, slice(start + BURST + SETTLES, start + period)
+        found.append(np.abs(y[start:change] - sound(start, change)).max())
+        if start + period < len(x):
+            around = sound(tail.start - SETTLES, tail.stop + SETTLES // 2)[:, 0]
+            shift = SETTLES - int(np.argmax(fftconvolve(around, np.nan_to_num(y[tail, 0])[::-1], "valid")))
+            parts = [np.roll(part, shift, axis=0) for part in parts]
+            shifts.append(shift)
+        found.append(np.abs(y[tail] - sound(tail.start, tail.stop)).max())
+    return 20 * np.log10(np.array(found) / peak + 1e-15), shifts
 
 
 def missing():

@@ -36,6 +36,7 @@ static struct pw_filter filter;
 static int rate, quantum;
 static bool freewheels;
 static struct spa_io_position position;
+static enum pw_filter_state state = PW_FILTER_STATE_STREAMING;
 static const struct pw_core_events *core_events;
 static const struct pw_registry_events *registry_events;
 static void *core_data, *registry_data;
@@ -73,6 +74,7 @@ const char *fake_pipewire_cycle(const float *const *in, float *const *out, int n
     if (filter.is_connected) {
         struct spa_io_clock *clock = &position.clock;
         clock->position += clock->duration;
+        clock->nsec += clock->duration * 1000000000 / (clock->rate.denom ? clock->rate.denom : 1);
         clock->duration = (uint64_t)n;
         clock->rate = SPA_FRACTION(1, (uint32_t)rate);
         clock->flags = freewheels ? SPA_IO_CLOCK_FLAG_FREEWHEEL : 0;
@@ -82,6 +84,16 @@ const char *fake_pipewire_cycle(const float *const *in, float *const *out, int n
     }
     pthread_mutex_unlock(&lock);
     return caught;
+}
+
+void fake_pipewire_pause(int n, bool is_reported)
+{
+    state = PW_FILTER_STATE_PAUSED;
+    if (is_reported) filter.events->state_changed(filter.data, PW_FILTER_STATE_STREAMING, state, NULL);
+    state = PW_FILTER_STATE_STREAMING;
+    if (is_reported) filter.events->state_changed(filter.data, PW_FILTER_STATE_PAUSED, state, NULL);
+    position.clock.nsec += (uint64_t)n * 1000000000 / (uint64_t)rate;
+    position.clock.position += is_reported ? 4321 : (uint64_t)n; /* another node may drive the graph */
 }
 
 void fake_pipewire_set_rate(int new_rate)
@@ -290,7 +302,7 @@ int pw_filter_connect(struct pw_filter *f, enum pw_filter_flags flags, const str
 
 enum pw_filter_state pw_filter_get_state(struct pw_filter *f, const char **error)
 {
-    return PW_FILTER_STATE_STREAMING;
+    return state;
 }
 
 uint32_t pw_filter_get_node_id(struct pw_filter *f)
@@ -338,6 +350,7 @@ const char *fake_pipewire_cycle(const float *const *in, float *const *out, int n
 {
     return "no PipeWire";
 }
+void fake_pipewire_pause(int n, bool is_reported) {}
 void fake_pipewire_set_rate(int rate) {}
 void fake_pipewire_set_freewheel(bool on) {}
 #endif

@@ -16,6 +16,10 @@ bool fake_pipewire_has_node(void);
  * forbidden call that trap.c saw in the callback, or NULL. Does nothing without a node. */
 const char *fake_pipewire_cycle(const float *const *in, float *const *out, int n);
 
+/* The next cycle comes n frames later: the graph was suspended, or (not reported) cycles are missing. On the thread that
+ * plays. */
+void fake_pipewire_pause(int n, bool is_reported);
+
 /* Between two cycles, on the thread that plays: the next cycle has it. */
 void fake_pipewire_set_rate(int rate);
 void fake_pipewire_set_freewheel(bool on);

@@ -2,6 +2,7 @@
  * its adapters. Every frame is compared with the float64 reference (live_take.h). The
  * device is faulty_device.c, which fails when it is told to.
  */
+#include "fake_pipewire.h"
 #include "faulty_device.h"
 #include "live_driver.h"
 #include "live_take.h"
@@ -469,6 +470,40 @@ static void huge_samples_while_bypassed(struct play *p)
     play_on(p, SETTLE);
 }
 
+/* ---- gaps of PipeWire's graph ---- */
+
+static void gap(struct play *p, int n, bool is_reported)
+{
+    fake_pipewire_pause(n, is_reported);
+    take_gap(p->take, n, sound_now(p));
+    play_on(p, SETTLE);
+}
+
+/* As when a quantum is forced: the tail comes back as late as it is. Half a second is 24000 frames. */
+static void a_pause_is_silence(struct play *p)
+{
+    gap(p, 1234, true);
+}
+
+static void a_pause_is_silence_while_a_new_engine_comes(struct play *p)
+{
+    p->block = p->driver->other_block;
+    gap(p, 333, true);
+    await_rebuild(p, 1, true);
+    play_on(p, SETTLE);
+}
+
+static void missing_cycles_are_silence(struct play *p)
+{
+    gap(p, 3 * p->block, false);
+}
+
+static void a_long_pause_ends_the_past(struct play *p)
+{
+    p->origin = p->take->pos + LIVE_RATE * 6 / 10;
+    gap(p, LIVE_RATE * 6 / 10, true);
+}
+
 /* ---- the table --------------------------------------------------------------------------------- */
 
 struct scenario {
@@ -550,6 +585,10 @@ static void run(const struct scenario *s, const struct live_driver *driver)
 SCENARIOS(SCENARIO, core)
 SCENARIOS(SCENARIO, jack)
 SCENARIOS(SCENARIO, pipewire)
+SCENARIO(pipewire, a_pause_is_silence, LIVE_MASK, NULL, NULL)
+SCENARIO(pipewire, a_pause_is_silence_while_a_new_engine_comes, LIVE_MASK, NULL, NULL)
+SCENARIO(pipewire, missing_cycles_are_silence, LIVE_MASK, NULL, NULL)
+SCENARIO(pipewire, a_long_pause_ends_the_past, LIVE_MASK, NULL, NULL)
 SCENARIOS(SCENARIO, portaudio)
 SCENARIOS(SCENARIO, lv2)
 SCENARIOS(SCENARIO, clap)
@@ -713,6 +752,10 @@ int main(void)
         SCENARIOS(ROW, core)
         SCENARIOS(ROW, jack)
         SCENARIOS(ROW, pipewire)
+        TEST(pipewire_a_pause_is_silence, false),
+        TEST(pipewire_a_pause_is_silence_while_a_new_engine_comes, false),
+        TEST(pipewire_missing_cycles_are_silence, false),
+        TEST(pipewire_a_long_pause_ends_the_past, false),
         SCENARIOS(ROW, portaudio)
         SCENARIOS(ROW, lv2)
         SCENARIOS(ROW, clap)

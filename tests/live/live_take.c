@@ -73,6 +73,13 @@ void take_begin_here(struct take *t, struct sound sound)
     t->calls[0] = t->pos;
 }
 
+void take_gap(struct take *t, int n, struct sound sound)
+{
+    for (int ch = 0; ch < LIVE_CHANNELS; ch++) memset(t->in[ch] + t->pos, 0, (size_t)n * sizeof(float));
+    t->pos += n;
+    take_begin_here(t, sound);
+}
+
 /* ---- what it must sound like ------------------------------------------------------------------- */
 
 static double value_of(const struct take *t, const struct sound *sound, int ch, int frame)

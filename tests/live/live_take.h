@@ -49,6 +49,9 @@ void take_call(struct take *take, int n);
 
 void take_expect(struct take *take, struct take_change change);
 
+/* n frames without a callback: of the input they are silence. The output after them is checked, with this sound. */
+void take_gap(struct take *take, int n, struct sound sound);
+
 /* Does the last frame sound like this? */
 bool take_sounds_like(struct take *take, struct sound sound);
 

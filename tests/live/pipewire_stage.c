@@ -28,7 +28,7 @@
 
 #include <pipewire/extensions/metadata.h> /* needs pipewire.h before it */
 
-enum { MAX_CHANNELS = 64, MAX_RESIZES = 64, GRAPH_CYCLES = 10, POLL_MS = 2, GIVE_UP_MS = 60000 };
+enum { MAX_CHANNELS = 64, MAX_RESIZES = 64, GRAPH_CYCLES = 10, POLL_MS = 2, GIVE_UP_MS = 60000, MIN_GAP = 48 };
 
 struct side {
     struct pw_filter *filter;
@@ -59,13 +59,19 @@ static void pause_ms(long ms)
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
-/* Counts the frames of a cycle. Missing cycles count, too; the clock's position jumps whenever the quantum changes. */
+/* Counts the frames of a cycle. Missing cycles count, too. The clock's position jumps with another quantum and with
+ * another driver; the time shows then whether the graph was suspended, as PipeWire 1.4 does for a quantum that is forced. */
 static long count(const struct spa_io_clock *clock)
 {
-    long now = atomic_load(&at);
+    long now = atomic_load(&at), passed = 0;
     if (now == NOT_BEGUN && !atomic_load(&starts)) return now;
-    bool is_steady = clock->duration == last.duration;
-    now = now == NOT_BEGUN ? -silence : now + (long)(is_steady ? clock->position - last.position : last.duration);
+    bool is_steady = clock->duration == last.duration && clock->id == last.id;
+    if (is_steady)
+        passed = (long)(clock->position - last.position);
+    else if (clock->rate.denom == last.rate.denom)
+        passed = lround(1e-9 * (double)(int64_t)(clock->nsec - last.nsec) * clock->rate.denom);
+    if (passed < (long)last.duration + (is_steady ? 0 : MIN_GAP)) passed = (long)last.duration;
+    now = now == NOT_BEGUN ? -silence : now + passed;
     atomic_store(&at, now);
     return now;
 }

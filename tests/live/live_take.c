@@ -26,16 +26,19 @@ static void *shared(size_t bytes)
 struct take *take_open(const struct live_driver *driver, const char *scenario)
 {
     static struct take *take;
-    static float *in[LIVE_CHANNELS], *out[LIVE_CHANNELS];
+    static float *program[LIVE_CHANNELS], *in[LIVE_CHANNELS], *out[LIVE_CHANNELS];
     struct random r = random_seeded(7);
     if (!take) {
         take = shared(sizeof *take);
         for (int ch = 0; ch < LIVE_CHANNELS; ch++) {
-            in[ch] = noise(&r, TAKE_CAP);
-            for (int i = 0; i < TAKE_CAP; i++) in[ch][i] *= 0.5f;
+            program[ch] = noise(&r, TAKE_CAP);
+            for (int i = 0; i < TAKE_CAP; i++) program[ch][i] *= 0.5f;
+            in[ch] = shared(TAKE_CAP * sizeof(float));
             out[ch] = shared(TAKE_CAP * sizeof(float));
         }
     }
+    for (int ch = 0; ch < LIVE_CHANNELS; ch++) /* scenarios write bursts and gaps into their input */
+        memcpy(in[ch], program[ch], TAKE_CAP * sizeof(float));
     memset(take, 0, sizeof *take);
     take->driver = driver;
     take->scenario = scenario;

@@ -62,9 +62,11 @@ struct chunk {
 static bool chunk_read(const struct sound_part *s, const struct container *c, int64_t at, struct chunk *chunk)
 {
     unsigned char size[8];
-    *chunk = (struct chunk){.at = at, .body = at + c->id_bytes + c->size_bytes, .next = INT64_MAX};
     if (!look(s, at, chunk->id, (size_t)c->id_bytes) || !look(s, at + c->id_bytes, size, (size_t)c->size_bytes))
         return false;
+    chunk->at = at;
+    chunk->body = at + c->id_bytes + c->size_bytes;
+    chunk->next = INT64_MAX;
     chunk->size = number(size, c->size_bytes, c->is_big);
     int64_t head = c->size_counts ? 0 : chunk->body - at;
     if (chunk->size >= (uint64_t)c->size_counts && chunk->size < INT64_MAX / 2)

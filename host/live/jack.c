@@ -215,11 +215,14 @@ static void update_latencies(struct port_host *h)
 
 /* ---- connections ------------------------------------------------------------------------------- */
 
-/* Requests a connection of each port of a side to the sound card's port of the same number. */
+/* Requests a connection of each port of a side to the sound card's port of the same number. By "system:" PipeWire's
+ * libjack finds the ports of the default device, which need not be a card: a virtual sink's ports are not physical. */
 static void request_side(struct port_host *h, const struct port_side *side)
 {
-    const char **ports = jack_get_ports(h->client, NULL, JACK_DEFAULT_AUDIO_TYPE,
-                                        JackPortIsPhysical | (side->is_input ? JackPortIsOutput : JackPortIsInput));
+    unsigned long flags = side->is_input ? JackPortIsOutput : JackPortIsInput;
+    const char *name = side->is_input ? "^system:capture_" : "^system:playback_";
+    const char **ports = jack_get_ports(h->client, name, JACK_DEFAULT_AUDIO_TYPE, flags);
+    if (!ports) ports = jack_get_ports(h->client, NULL, JACK_DEFAULT_AUDIO_TYPE, flags | JackPortIsPhysical);
     for (int i = 0; ports && ports[i] && i < side->n; i++) connections_request(&h->connections, side, i, ports[i]);
     if (!ports) message_note("--connect: the sound card has no %s", side->is_input ? "inputs" : "outputs");
     jack_free(ports);

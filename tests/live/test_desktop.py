@@ -241,6 +241,7 @@ def test_channels_that_the_mask_lacks_are_refused_at_once(desktop, folder):
 
 # ---- JACK through PipeWire -------------------------------------------------------------------------------------------
 def test_jack_plays_through_pipewire(run, desktop):
+    """To the default device, which the session manager chooses, and which is no card here."""
     h, x = write("h.wav", response(2000), 48000), noise(9000, 2, seed=6)
     client = run.client(HALOCONV, "jack", h, "--name", "hc", "--connect", program="pw-jack", env=desktop.env,
                         ready="mask")

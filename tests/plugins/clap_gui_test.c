@@ -198,8 +198,10 @@ static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *b
 
 static void only_a_mask_that_is_loaded_makes_the_state_dirty(const char *backend)
 {
-    check(clap_library()->init("/nonexistent/haloconv.clap"), "init"); /* the masks that ship are missing */
+    setenv("XDG_CACHE_HOME", "/proc/nonexistent", 1); /* no masks beside the file, and none can be unpacked */
+    check(clap_library()->init("/nonexistent/haloconv.clap"), "init");
     struct shown *h = open_gui("stereo");
+    unsetenv("XDG_CACHE_HOME");
     check(clap_library()->init(clap_file()), "init");
     clap_activate(h->s, RATE, BLOCK);
     settle(h); /* the list is there */

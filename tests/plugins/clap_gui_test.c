@@ -198,11 +198,13 @@ static void a_preset_of_the_window_loads_and_makes_the_state_dirty(const char *b
 
 static void only_a_mask_that_is_loaded_makes_the_state_dirty(const char *backend)
 {
-    setenv("XDG_CACHE_HOME", "/proc/nonexistent", 1); /* no masks beside the file, and none can be unpacked */
+    char *home = strdup(getenv("HOME") ? getenv("HOME") : "/");
+    unsetenv("XDG_CACHE_HOME"), unsetenv("HOME"); /* where it would unpack the masks that ship */
     check(clap_library()->init("/nonexistent/haloconv.clap"), "init");
     struct shown *h = open_gui("stereo");
-    unsetenv("XDG_CACHE_HOME");
     check(clap_library()->init(clap_file()), "init");
+    setenv("HOME", home, 1);
+    free(home);
     clap_activate(h->s, RATE, BLOCK);
     settle(h); /* the list is there */
     gui_click(&h->f, gui_row(&h->f, 3), 1, 2);

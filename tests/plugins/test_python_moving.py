@@ -66,7 +66,7 @@ def test_an_overflow_of_a_moving_source_is_silent_and_said(hc):
 @pytest.mark.parametrize("taps", [1, 2, 3, 100])
 def test_the_largest_gain_is_of_any_sine(hc, taps):
     h = responses(5, 2, taps, seed=taps)
-    want = 20 * np.log10(max(np.abs(np.fft.rfft(r, 1 << 18)).max() for r in h.reshape(-1, taps)))
+    want = 20 * np.log10(max(np.abs(np.fft.rfft(r.astype(float), 1 << 18)).max() for r in h.reshape(-1, taps)))
     assert abs(hc.Bank(h).gain_db - want) < 0.01
     scaled = hc.Bank(h, normalise=True)
     assert scaled.gain_db == 0 and abs(hc.Bank(scaled.responses).gain_db) < 0.01

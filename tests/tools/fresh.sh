@@ -36,8 +36,8 @@ base_make() { # SUITE
 root=$roots/root
 root_remove() {
   local at
-  for at in usr/local/cuda dev/shm dev proc; do
-    while mountpoint -q "$root/$at"; do umount -l "$root/$at"; done
+  for at in /usr/local/cuda /dev/shm /dev /proc ''; do
+    while mountpoint -q "$root$at"; do umount -l "$root$at"; done
   done
   rm -rf --one-file-system "$root"
 }
@@ -45,6 +45,7 @@ trap root_remove EXIT
 root_make() { # SUITE: a new root with a clone of HEAD
   root_remove
   mkdir -p "$root"
+  mount --bind "$root" "$root" # unshare(1) wants / to be a mount point
   tar -C "$root" -xf "$roots/$1.tar"
   cp -L /etc/resolv.conf "$root/etc/"
   # shellcheck disable=SC2046
@@ -61,7 +62,7 @@ root_make() { # SUITE: a new root with a clone of HEAD
 }
 inside() { chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
   LANG=C.UTF-8 CI="${CI:-}" bash -c "cd /root/haloconv && $1"; }
-version() { inside "$1" 2>/dev/null </dev/null || echo -; }
+version() { local found; found=$(inside "$1" 2>/dev/null </dev/null) || true; echo "${found:--}"; }
 failed=0
 rows=""
 timed() { # NAME COMMAND: a row of the table

@@ -49,7 +49,7 @@ def _gain_db(responses):
     """Largest gain for a sine in dB, within 0.01 dB: spectra of 16 points a frame, with a parabola at the peak."""
     best, n = 0.0, 16 * responses.shape[-1]
     for response in responses.reshape(-1, responses.shape[-1]):
-        power = np.abs(np.fft.rfft(response, n)) ** 2
+        power = np.abs(np.fft.rfft(response.astype(float), n)) ** 2  # in double precision with every NumPy
         i = int(np.argmax(power))
         a, b, c = power[abs(i - 1)], power[i], power[min(i + 1, len(power) - 1)]
         best = max(best, b + (c - a) ** 2 / (8 * max(2 * b - a - c, 1e-30 + abs(c - a))))

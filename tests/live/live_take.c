@@ -26,17 +26,20 @@ static void *shared(size_t bytes)
 struct take *take_open(const struct live_driver *driver, const char *scenario)
 {
     static struct take *take;
-    static float *in[LIVE_CHANNELS], *out[LIVE_CHANNELS];
+    static float *whole[LIVE_CHANNELS], *in[LIVE_CHANNELS], *out[LIVE_CHANNELS];
     struct random r = random_seeded(7);
     if (!take) {
         take = shared(sizeof *take);
         for (int ch = 0; ch < LIVE_CHANNELS; ch++) {
-            in[ch] = noise(&r, TAKE_CAP);
-            for (int i = 0; i < TAKE_CAP; i++) in[ch][i] *= 0.5f;
+            whole[ch] = noise(&r, TAKE_CAP);
+            for (int i = 0; i < TAKE_CAP; i++) whole[ch][i] *= 0.5f;
+            in[ch] = shared(TAKE_CAP * sizeof(float));
             out[ch] = shared(TAKE_CAP * sizeof(float));
         }
     }
     memset(take, 0, sizeof *take);
+    for (int ch = 0; ch < LIVE_CHANNELS; ch++) /* take_gap has changed it */
+        memcpy(in[ch], whole[ch], TAKE_CAP * sizeof(float));
     take->driver = driver;
     take->scenario = scenario;
     memcpy(take->in, in, sizeof in);

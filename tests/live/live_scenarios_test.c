@@ -24,8 +24,8 @@ static const double GIVE_UP_S = 120;
 
 /* ---- masks ------------------------------------------------------------------------------------- */
 
-enum { FIRST, SECOND, THIRD, LONG, LONGER, SHORT, N_MASKS };
-static const int lengths[N_MASKS] = {2000, 1700, 1900, 4500, 6000, 500};
+enum { FIRST, SECOND, THIRD, LONG, LONGER, SHORT, HALL, N_MASKS };
+static const int lengths[N_MASKS] = {2000, 1700, 1900, 4500, 6000, 500, 34000};
 static struct live_mask masks[N_MASKS];
 static char folder[] = "/tmp/hc_scenarios_XXXXXX";
 
@@ -479,7 +479,7 @@ static void gap(struct play *p, int n, bool is_reported)
     play_on(p, SETTLE);
 }
 
-/* As when a quantum is forced: the tail comes back as late as it is. Half a second is 24000 frames. */
+/* As when a quantum is forced. */
 static void a_pause_is_silence(struct play *p)
 {
     gap(p, 1234, true);
@@ -498,8 +498,13 @@ static void missing_cycles_are_silence(struct play *p)
     gap(p, 3 * p->block, false);
 }
 
+/* 28800 frames of silence would leave the end of the tail. */
 static void a_long_pause_ends_the_past(struct play *p)
 {
+    ask_mask(p, HALL);
+    await_masks(p);
+    play_until_alone(p);
+    play_on(p, 6000);
     p->origin = p->take->pos + LIVE_RATE * 6 / 10;
     gap(p, LIVE_RATE * 6 / 10, true);
 }
@@ -605,7 +610,7 @@ static void *ask_for_everything(void *arg)
     struct random r = random_seeded(12);
     for (int i = 0; i < 150; i++) {
         int what = random_int(&r, 0, 9);
-        if (what < 4) live_core.ask_mask(masks[random_int(&r, 0, N_MASKS - 1)].path);
+        if (what < 4) live_core.ask_mask(masks[random_int(&r, 0, SHORT)].path);
         if (what == 4) live_core.ask_block(blocks[random_int(&r, 0, 2)]);
         if (what == 5) live_core.ask_rate(random_int(&r, 0, 1) ? LIVE_RATE : OTHER_RATE);
         if (what == 6) live_core.set_bypass(random_int(&r, 0, 1));

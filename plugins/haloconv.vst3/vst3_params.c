@@ -194,8 +194,9 @@ static v3_result V3_API get_text(void *self, v3_param_id id, double normalised, 
         return vst3_text(vst3_preset_text(face, vst3_preset_choice(face, normalised)), to, 128), V3_OK;
     if (control == N_CONTROLS || !to) return V3_INVALID_ARG;
     control_text(control, to_plain(control, normalised), text, sizeof text);
-    size_t length = strlen(text) - strlen(control_unit(control));
-    if (length < strlen(text)) text[length - (text[length - 1] == ' ')] = '\0';
+    size_t unit = strlen(control_unit(control)), length = strlen(text) - unit;
+    if (unit && length < strlen(text) && strcmp(text + length, control_unit(control)) == 0)
+        text[length - (text[length - 1] == ' ')] = '\0';
     vst3_text(text, to, 128);
     return V3_OK;
 }

@@ -83,10 +83,7 @@ const clap_plugin_t *face_create(const clap_plugin_descriptor_t *descriptor, con
 #ifdef HC_PLUGIN_MASKS
 bool face_unpack_masks(char folder[CORE_PATH_BYTES]);
 #else
-static inline bool face_unpack_masks(char folder[CORE_PATH_BYTES])
-{
-    return (void)folder, false;
-}
+#define face_unpack_masks(folder) ((void)(folder))
 #endif
 
 #endif

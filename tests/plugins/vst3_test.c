@@ -506,8 +506,8 @@ static void texts_and_values_agree(const char *backend)
         enum control control;
         const char *text;
         double value; /* NaN: refused */
-    } reads[] = {{WET, "-6 dB", -6},   {WET, "-inf", -90}, {BACKEND, "gpu", 2}, {ENABLED, "On", 1},
-                 {PREDELAY, "10", 10}, {WET, "loud", NAN}, {WET, "", NAN}};
+    } reads[] = {{WET, "-6 dB", -6},   {WET, "-inf", -90},        {BACKEND, "gpu", 2}, {ENABLED, "On", 1},
+                 {PREDELAY, "10", 10}, {TRIM, "Off", NO_TRIM_DB}, {WET, "loud", NAN},  {WET, "", NAN}};
     struct vst3_session *s = vst3_open("stereo");
     for (int k = 0; k < 100; k++) { /* each of three choices has a third of the range */
         double choice = (*s->controller)->normalised_parameter_to_plain(s->controller, control_id(BACKEND), k / 99.0);

@@ -18,10 +18,18 @@ def close(ours, theirs):
 
 @pytest.fixture
 def calls(hc, monkeypatch):
-    """calls(adapter, name): a list that grows with each call of this function of ours by an adapter."""
+    """calls(adapter, name): a list that grows with each call of this function of ours by an adapter, but for trials."""
     def count(adapter, name="ours"):
         module, seen = importlib.import_module(f"haloconv._adapters.{adapter}"), []
-        function = getattr(module, name)
+        function, check = getattr(module, name), hc._patches._check_results
+
+        def uncounted(*given):
+            n = len(seen)
+            check(*given)
+            assert len(seen) > n, "the small signal of a trial does not reach haloconv"
+            del seen[n:]
+
+        monkeypatch.setattr(hc._patches, "_check_results", uncounted)
         monkeypatch.setattr(module, name, lambda *arguments: seen.append(1) or function(*arguments))
         return seen
     return count

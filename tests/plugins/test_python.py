@@ -360,6 +360,11 @@ def test_a_project_that_is_unknown_or_absent_is_refused(hc, reverb, monkeypatch)
     assert reverb[0].convolve() == "own"
 
 
+def test_the_releases_that_were_tried_are_documented(hc):
+    text = " ".join(hc.patch.__doc__.split())
+    assert hc._patches.PROJECTS and all(f"{package} {tried}" in text for package, tried in hc._patches.PROJECTS.values())
+
+
 REVERB = "import numpy\ndef convolve(x, h, mode='full', rate=1): return numpy.convolve(x, h, mode)\n"
 ADAPTER = """
 import numpy

@@ -159,7 +159,7 @@ def patch(project: str) -> "contextlib.AbstractContextManager[List[str]]":
     begin by spawn must call it again.
 
     Any release is taken whose functions have the expected arguments, and whose results on a small signal are ours; this
-    is found out before anything is replaced. Tried were audiomentations 0.39 to 0.43, espnet 202511, lhotse 1.29 to
+    is found out before anything is replaced. Tried were audiomentations 0.39 to 0.43, espnet 202511, lhotse 1.20 to
     1.33, nemo-toolkit 3.0, pyroomacoustics 0.8.3 to 0.10, scipy 1.10 to 1.17, speechbrain 1.0.3 to 1.1,
     torch-audiomentations 0.11.1 to 0.12, torchaudio 2.11.
 

@@ -1,10 +1,11 @@
 """haloconv.torch - convolution of PyTorch tensors, differentiable, on the CPU and on CUDA GPUs.
 
-    from haloconv.torch import convolve, convolve_packed, fftconvolve, convolve_moving, ApplyImpulseResponse
+    from haloconv.torch import convolve, convolve_packed, fftconvolve, conv1d, convolve_moving, ApplyImpulseResponse
     y = convolve(x, h, mode="causal")    # x [batch, channels, frames], h [channels, taps]: a long convolution
     y = convolve(x, bank, "causal", index=index)     # bank [filters, taps], index [batch, 1]: h = bank[index], no copy
     y = convolve_packed(x, h, cu_seqlens)            # x [channels, frames of all sequences]: no padding
     y = fftconvolve(x, h, mode="full")   # the signature of torchaudio.functional.fftconvolve
+    y = conv1d(x, weight, padding="same")            # torch's conv1d for long filters, summed over the input channels
     y = convolve_moving(x, bank, entries, step=256)  # bank [entries, taps]: a response for each step of a moving source
     augment = ApplyImpulseResponse(responses, p=0.5)
     install()                            # torchaudio.functional.fftconvolve is haloconv's from now on
@@ -47,8 +48,8 @@ from ._patches import patch, unpatch
 from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, GRADIENTS, Plans, check_mode,
                        check_shapes, fits, make_plan, split)
 
-__all__ = ["convolve", "convolve_packed", "fftconvolve", "convolve_moving", "ApplyImpulseResponse", "install",
-           "uninstall"]
+__all__ = ["convolve", "convolve_packed", "fftconvolve", "conv1d", "convolve_moving", "ApplyImpulseResponse",
+           "install", "uninstall"]
 
 
 # ---- running an operation -------------------------------------------------------------------------------------------
@@ -797,7 +798,8 @@ def uninstall() -> None:
 
 # ---- modules that use this one --------------------------------------------------------------------------------------
 from ._augmentation import ApplyImpulseResponse  # noqa: E402  it needs convolve
+from ._torch_conv1d import conv1d  # noqa: E402
 from ._torch_moving import convolve_moving  # noqa: E402
 
-for _public in (ApplyImpulseResponse, convolve_moving):
+for _public in (ApplyImpulseResponse, conv1d, convolve_moving):
     _public.__module__ = __name__  # in tracebacks, help() and pickles

@@ -18,7 +18,7 @@ class Project(NamedTuple):
 PROJECTS = {
     "audiomentations": Project("audiomentations", "0.39 to 0.43"),
     "espnet": Project("espnet", "202511"),
-    "lhotse": Project("lhotse", "1.29 to 1.33"),
+    "lhotse": Project("lhotse", "1.20 to 1.33"),
     "nemo": Project("nemo-toolkit", "3.0"),
     "pyroomacoustics": Project("pyroomacoustics", "0.8.3 to 0.10"),
     "scipy": Project("scipy", "1.10 to 1.17"),

@@ -157,12 +157,13 @@ static const struct gpu_module *module_open(const char *name, const struct own_f
     }
     *(void **)&get = dlsym(library, "haloconv_cuda_module");
     const struct gpu_module *module = get ? get() : NULL;
-    if (module && strcmp(module->version, MODULE_VERSION) == 0) return module;
-    if (module)
+    const char *version = module ? module->version : NULL; /* NULL: a damaged file */
+    if (version && strcmp(version, MODULE_VERSION) == 0) return module;
+    if (version)
         fail(HC_EUNSUPPORTED, why,
              "the GPU module %s belongs to haloconv %s, but this is haloconv %s; install the same version of both, or "
              "use the CPU",
-             path, module->version, MODULE_VERSION);
+             path, version, MODULE_VERSION);
     else
         fail(HC_EUNSUPPORTED, why, "%s is not a GPU module of haloconv; use the CPU", path);
     dlclose(library);

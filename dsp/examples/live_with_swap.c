@@ -9,8 +9,8 @@
  *
  * A thread that sleeps until the next block is due stands in for the callback of a sound card; it plays one second.
  * haloconv.h says for each call which thread may make it: [rt] or [setup]. */
+#define _POSIX_C_SOURCE 200809L /* clock_nanosleep, also with -std=c99 */
 #include <haloconv.h>
-
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -48,6 +48,9 @@ static int sizes_copy(const hc_tensors *given, hc_tensors *t, struct reason *why
         return fail(HC_EINVAL, why, "n_frames %" PRId64 " is out of range; give 1 to %d", t->n_frames, MAX_FRAMES);
     if (t->n_taps < 1 || t->n_taps > MAX_FRAMES)
         return fail(HC_EINVAL, why, "n_taps %" PRId64 " is out of range; give 1 to %d", t->n_taps, MAX_FRAMES);
+    if (t->n_sequences < 0 || t->n_sequences > MAX_SEQUENCES)
+        return fail(HC_EINVAL, why, "n_sequences is %" PRId64 "; give 0 (not packed) to %d", t->n_sequences,
+                    MAX_SEQUENCES);
     if (!mode_frames(t, &from, &frames))
         return fail(HC_EINVAL, why, "mode is %d; use HC_FULL, HC_SAME, HC_VALID or HC_CAUSAL", t->mode);
     if (t->n_batch < 0 || t->n_channels < 0)
@@ -55,9 +58,6 @@ static int sizes_copy(const hc_tensors *given, hc_tensors *t, struct reason *why
                     t->n_batch, t->n_channels);
     if (t->n_filters < 0 || t->n_filters > max_rows)
         return fail(HC_EINVAL, why, "n_filters is %" PRId64 "; give 0 (no index) to 2^36", t->n_filters);
-    if (t->n_sequences < 0 || t->n_sequences > MAX_SEQUENCES)
-        return fail(HC_EINVAL, why, "n_sequences is %" PRId64 "; give 0 (not packed) to %d", t->n_sequences,
-                    MAX_SEQUENCES);
     if (t->n_sequences && t->n_batch != 1)
         return fail(HC_EINVAL, why, "n_batch is %" PRId64 "; give 1, because packed sequences are the items",
                     t->n_batch);

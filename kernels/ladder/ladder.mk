@@ -11,9 +11,9 @@ ladder: $(if $(HAVE_CUDA),$(BUILD)/haloconv-ladder)
 	$(if $(HAVE_CUDA),,@echo 'make ladder: it needs nvcc and, without a GPU, CUDA_ARCHS=all; `make rung` needs neither'; exit 1)
 $(BUILD)/haloconv-ladder: $(RUNGS:%=$(BUILD)/kernels/ladder/%.o) $(LADDER_BENCH)
 	$(call link,-pthread $(CUDA_LIBS) -lm)
-# make rung RUNG=03 (or 3, halo) compiles only the file of this rung: for the GPUs of this machine, or for the emulator.
+# make rung RUNG=03 (or 3, halo, rung03_halo) compiles only the file of this rung: for the GPUs of this machine, or for the emulator.
 # A file defines a rung by a line with `NUMBER, "NAME", "IDEA"`.
-RUNG_NAME := $(subst _,-,$(RUNG))
+RUNG_NAME := $(subst _,-,$(shell echo "$(RUNG)" | sed -E "s/^rung([0-9]+)_.*/\1/"))
 THE_RUNG := $(if $(RUNG),$(patsubst kernels/ladder/%.cu,%,$(shell \
               grep -lE '(\{|^ *)($(RUNG_NAME:0%=%), "|[0-9]+, "$(RUNG_NAME)",)' $(RUNGS:%=kernels/ladder/%.cu))))
 RUNG_ON_GPU := $(and $(HAVE_CUDA),$(GPU_ARCHS))

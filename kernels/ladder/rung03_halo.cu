@@ -10,7 +10,7 @@
  * taps.
  *
  * cost     a tile and chunk of K taps: B + K - 1 loads where rung 2 has B K: (128 x 11) / (128 + 10) = 10.2 times fewer
- *          for B = 128, n = 5 (10.13 where a boundary saves n (n-1) / 2 of them), 8.38 (8.14) for B = 32
+ *          for B = 128, n = 5, 8.38 for B = 32. A block at an end of the signal skips n (n+1) / 2 reads and n loads: 10.5, 9.1
  * limits   masks of 16384 taps together
  * ceiling  1 load, now from shared memory, and 1 tap an FMA: 1/8 of the FMA rate. Only L1 has less to do, and L1 was
  *          not the limit; the loads from DRAM and L2 are those of rung 2, whose halo cells L1 already kept

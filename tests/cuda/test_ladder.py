@@ -44,7 +44,8 @@ def test_a_rung_runs_alone_without_a_gpu(build, rung, says):
 
 
 @pytest.mark.parametrize("args,says", [([], "RUNG=03"), (["RUNG=99"], "99 is not a rung"), (["RUNG=99"], "\n  12 window\n"),
-                                       (["RUNG=99"], "\n  3 halo-32\n"), (["RUNG=texture"], "rung07_texture needs a GPU")])
+                                       (["RUNG=99"], "\n  3 halo-32\n"), (["RUNG=texture"], "rung07_texture needs a GPU"),
+                                       (["RUNG=rung07_texture"], "rung07_texture needs a GPU")])
 def test_a_rung_that_cannot_run_is_refused(args, says):
     status, out = make("rung", *args)
     assert status != 0 and says in out, out

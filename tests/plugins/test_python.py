@@ -106,6 +106,17 @@ def test_arrays_of_any_layout(hc):
     close(hc.convolve(np.asfortranarray(x[::2, 3::-2]), h, backend="cpu"), want)
 
 
+def test_arrays_reach_c_aligned(hc):
+    """A view of a file's bytes may begin at any address; C reads floats."""
+    x = np.frombuffer(b"x" + noise(100, seed=6)[:, 0].astype(np.float32).tobytes(), np.float32, offset=1)
+    assert not x.flags.aligned
+    planar = hc._streams._planar(x)
+    assert planar.flags.aligned and (planar[0] == x).all()
+    for h in (x, x.reshape(100, 1, 1)):
+        (_, _, taps), = hc._streams._routes(h, 1)[0]
+        assert taps.flags.aligned and (taps == x).all()
+
+
 def test_stream_goes_on_and_swaps(hc, backend):
     """Calls of any length are one stream; a swap keeps the history and fades over fade_frames."""
     x, a, b = noise(6000, seed=6)[:, 0], noise(900, seed=7)[:, 0], noise(400, seed=8)[:, 0]
@@ -166,6 +177,15 @@ def test_refusals_are_exceptions(hc):
             stream.swap(other.mask(np.ones(3)))
         with pytest.raises(hc.Error, match="max_taps is 10"):
             stream.mask(np.ones(11))
+
+
+def test_channels_first_is_warned_of(hc):
+    with pytest.warns(UserWarning, match=r"101 channels of 100 frames; give \[frames, channels\]"):
+        hc.convolve(np.ones((100, 101)), [1.0], backend="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hc.convolve(np.ones((100, 100)), [1.0], backend="cpu")
+        hc.convolve(np.ones((10, 64)), [1.0], backend="cpu")
 
 
 CLOSED = {

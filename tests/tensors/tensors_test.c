@@ -1278,6 +1278,7 @@ static void a_wrong_call_is_refused_with_a_remedy(const char *backend)
         {HC_EINVAL, "exceed the address space", 0, {.n_batch = (int64_t)1 << 34, .n_frames = 1 << 29, .h_batch = 1}},
         {HC_EINVAL, "exceed the address space", 2, {.x_stride[0] = INT64_MAX}},
         {HC_EINVAL, "exceed the address space", 0, {.h_stride[1] = INT64_MAX / 4}},
+        {HC_EINVAL, "n_sequences is -", 0, {.n_sequences = INT64_MIN}},
         {HC_EINVAL, "n_frames 0 ", 0, {.n_frames = -1}},
         {HC_EINVAL, "n_frames 1073741825", 0, {.n_frames = (1 << 30) + 1}},
         {HC_EINVAL, "n_taps 0 ", 0, {.n_taps = -1}},

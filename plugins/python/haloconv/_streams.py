@@ -32,9 +32,9 @@ def _routes(h, n_in):
         if h.shape[1] != n_in:
             raise ValueError(f"h has {h.shape[1]} inputs, but the sound has {n_in} channels; "
                              "give h as [frames, inputs, outputs]")
-        taps = np.ascontiguousarray(h.transpose(1, 2, 0))
+        taps = np.require(h.transpose(1, 2, 0), np.float32, "CA")
         return [(i, o, taps[i, o]) for o in range(h.shape[2]) for i in range(n_in)], h.shape[2]
-    taps = np.ascontiguousarray(h.reshape(len(h), -1).T)
+    taps = np.require(h.reshape(len(h), -1).T, np.float32, "CA")
     m = len(taps)
     if m == 1:
         return [(i, i, taps[0]) for i in range(n_in)], n_in
@@ -58,7 +58,7 @@ def _planar(x):
     x = _floats("the sound", x)
     if x.ndim not in (1, 2) or (x.ndim == 2 and x.shape[1] == 0):
         raise ValueError(f"the sound has shape {x.shape}; give [frames] or [frames, channels]")
-    return np.ascontiguousarray(x[None, :] if x.ndim == 1 else x.T)
+    return np.require(x[None, :] if x.ndim == 1 else x.T, np.float32, "CA")  # A: C reads aligned floats
 
 
 class Mask:
@@ -410,6 +410,9 @@ def convolve(x: Any, h: Any, mode: str = "full", backend: str = "auto", method: 
         return convolve_columns(x, h, mode, on_gpu)
     planar = _planar(x)
     n_in, n = planar.shape
+    if n_in > 64 and n_in > n:
+        warnings.warn(f"the sound has {n_in} channels of {n} frames; give [frames, channels], or convolve_tensors() "
+                      "[..., frames]", stacklevel=2)
     pairs, n_out = _routes(h, n_in)
     taps = len(pairs[0][2])
     if backend in ("auto", "cpu") and method == "auto" and n > 0 and len(pairs) * (n + taps) < _ENGINE_FRAMES:

@@ -13,8 +13,8 @@ bool tar_job_open(const struct file_job *job, char *why, size_t cap)
     if (!tar->file_path || !tar->figures || !tar->counts) {
         message_write(why, cap, "%s: no memory; free some memory", job->path);
     } else if (!tar->file) {
-        file_job_make_folders(tar->file_path);
-        tar->file = tar_output_open(tar->file_path, tar->input, tar->path, tar->content_path, why, cap);
+        if (file_job_make_folders(job->batch, tar->file_path, why, cap))
+            tar->file = tar_output_open(tar->file_path, tar->input, tar->path, tar->content_path, why, cap);
     }
     bool good = tar->file_path && tar->figures && tar->counts && tar->file;
     pthread_mutex_unlock(&tar->lock);

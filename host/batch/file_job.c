@@ -30,9 +30,9 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
     const struct manifest_row *row = job->row;
     const struct tar_member *member = row->tar ? &row->tar->input->members[row->member] : NULL;
     if (member && !tar_source_open(row->tar, why, cap)) return false;
-    bool good = member ? sound_in_open_inside(&job->in, row->input, row->tar->content_path, member->from, member->bytes,
-                                              why, cap)
-                       : sound_in_open(&job->in, row->input, NULL, why, cap);
+    bool good =
+        member ? sound_in_open_inside(&job->in, row->input, row->tar->content, member->from, member->bytes, why, cap)
+               : sound_in_open(&job->in, row->input, NULL, why, cap);
     if (good && job->in.inside.header.is_unclosed) message_note("%s: " SOUND_UNCLOSED, row->input);
     if (!good || (row->start_s == 0 && isinf(row->length_s))) return good;
     double first = round(row->start_s * job->in.rate), n = fmax(round(row->length_s * job->in.rate), 1);

@@ -201,7 +201,7 @@ static void find_offsets(struct sound_in *in, const SF_INFO *raw)
 static bool open_file(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
 {
     if (!in->file) {
-        const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or see --raw";
+        const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or use `haloconv convolve --raw`";
         if (sf_error(NULL) == SF_ERR_UNRECOGNISED_FORMAT)
             message_write(why, cap, "%s: is not a sound file that libsndfile knows; %s", in->path, remedy);
         else

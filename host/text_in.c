@@ -19,10 +19,10 @@ FILE *text_in_open(const char *path, const char **reason)
     bool is_own = is_own_descriptor(path);
     struct stat status;
     int fd = open(path, O_RDONLY | O_CLOEXEC | (is_own ? 0 : O_NONBLOCK));
-    bool is_pipe = fd >= 0 && !is_own && fstat(fd, &status) == 0 && S_ISFIFO(status.st_mode);
-    bool good = fd >= 0 && !is_pipe && fcntl(fd, F_SETFL, 0) == 0; /* O_NONBLOCK is for open only */
+    bool is_odd = fd >= 0 && !is_own && fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+    bool good = fd >= 0 && !is_odd && fcntl(fd, F_SETFL, 0) == 0; /* O_NONBLOCK is for open only */
     FILE *file = good ? fdopen(fd, "r") : NULL;
-    *reason = is_pipe ? "it is not a regular file" : strerror(errno);
+    *reason = is_odd ? "it is not a regular file" : strerror(errno);
     if (!file && fd >= 0) close(fd);
     return file;
 }

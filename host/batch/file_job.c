@@ -30,9 +30,9 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
     const struct manifest_row *row = job->row;
     const struct tar_member *member = row->tar ? &row->tar->input->members[row->member] : NULL;
     if (member && !tar_source_open(row->tar, why, cap)) return false;
-    bool good = member ? sound_in_open_inside(&job->in, row->input, row->tar->content_path, member->from, member->bytes,
-                                              why, cap)
-                       : sound_in_open(&job->in, row->input, NULL, why, cap);
+    bool good =
+        member ? sound_in_open_inside(&job->in, row->input, row->tar->content, member->from, member->bytes, why, cap)
+               : sound_in_open(&job->in, row->input, NULL, why, cap);
     if (good && job->in.inside.header.is_unclosed) message_note("%s: " SOUND_UNCLOSED, row->input);
     if (!good || (row->start_s == 0 && isinf(row->length_s))) return good;
     double first = round(row->start_s * job->in.rate), n = fmax(round(row->length_s * job->in.rate), 1);
@@ -116,13 +116,36 @@ void file_job_close(struct file_job *job)
     job->kept = job->mixed = NULL;
 }
 
-void file_job_make_folders(char *path)
+/* Does the link lead to a place inside the folder? */
+static bool link_stays_inside(const char *link, const char *folder)
 {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        mkdir(path, 0777); /* a failure shows when the file is opened */
-        *slash = '/';
+    char *target = realpath(link, NULL), *top = realpath(folder, NULL);
+    size_t n = top ? strlen(top) : 0;
+    bool is_inside = target && top && strncmp(target, top, n) == 0 && (target[n] == '/' || n == 1);
+    free(target);
+    free(top);
+    return is_inside;
+}
+
+bool file_job_make_folders(const struct batch *batch, char *path, char *why, size_t cap)
+{
+    const char *folder = batch->settings->folder;
+    char *slash = path + strlen(folder);
+    struct stat status;
+    while (slash) {
+        slash = strchr(slash + 1, '/');
+        if (slash) *slash = 0;
+        bool is_there = lstat(path, &status) == 0;
+        bool good = !is_there || !S_ISLNK(status.st_mode) || link_stays_inside(path, folder) ||
+                    message_write(why, cap, "%s: is a link that leads out of %s; remove it, or choose another output",
+                                  path, folder);
+        if (good && stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+            good = message_write(why, cap, "%s: is not a regular file; remove it, or choose another output", path);
+        if (slash && !is_there) mkdir(path, 0777); /* a failure shows when the file is opened */
+        if (slash) *slash = '/';
+        if (!good) return false;
     }
+    return true;
 }
 
 void file_job_open_output(struct file_job *job)
@@ -130,7 +153,10 @@ void file_job_open_output(struct file_job *job)
     const struct batch_settings *s = job->batch->settings;
     char why[MESSAGE_CAP] = "too many open files; raise ulimit -n, or use fewer --workers";
     int fd = -1;
-    if (!job->row->tar && strchr(job->row->output, '/')) file_job_make_folders(job->path);
+    if (!job->row->tar && !file_job_make_folders(job->batch, job->path, why, sizeof why)) {
+        job_fail(job, why);
+        return;
+    }
     if (job->row->tar && (!tar_job_open(job, why, sizeof why) || (job->content = tar_sound_open(why, sizeof why)) < 0 ||
                           (fd = fcntl(job->content, F_DUPFD_CLOEXEC, 3)) < 0)) {
         batch_stop(job->batch, why);

@@ -61,8 +61,9 @@ struct file_job {
  * open. */
 bool file_job_open(struct file_job *job, struct batch *batch, const struct manifest_row *row, const char *backend);
 
-/* Makes the folders of an output; changes path during the call only. */
-void file_job_make_folders(char *path);
+/* Makes the folders of an output; changes path during the call only. Refuses links out of the batch's folder, and a
+ * device or a named pipe in the place of the output: others may write to the folder. false: why has the reason. */
+bool file_job_make_folders(const struct batch *batch, char *path, char *why, size_t cap);
 
 /* Opens the output, or fails the job. */
 void file_job_open_output(struct file_job *job);

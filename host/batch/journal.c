@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -81,8 +82,13 @@ static int add_owner(int fd)
 
 static bool open_own(struct journal *journal, const char *path, bool resume, char *why, size_t cap)
 {
-    journal->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    int error = journal->fd < 0 ? errno : 0;
+    struct stat status;
+    journal->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    int error = journal->fd < 0 || fstat(journal->fd, &status) != 0 ? errno : 0;
+    /* Others may write to the folder: their link must not make this program empty another file. */
+    if (error == ELOOP || (!error && (!S_ISREG(status.st_mode) || status.st_nlink > 1)))
+        return message_write(why, cap, "%s: is a link, or not a regular file; remove it, or choose another folder",
+                             path);
     if (!error && !lock_own(journal, path, why, cap)) return false;
     if (!error && !resume && ftruncate(journal->fd, 0) != 0) error = errno;
     if (!error) error = add_owner(journal->fd);

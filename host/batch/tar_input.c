@@ -70,18 +70,43 @@ void tar_input_free(struct tar_input *input)
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <zlib.h>
 
 enum { HEADERS_READ = 1 << 14 }; /* bytes of a read; libarchive seeks over contents */
+enum { MAX_RATIO = 100, ALWAYS_UNPACKED = 64 << 20, UNPACKED_AT_ONCE = 1 << 20 }; /* the last two: bytes */
 
-/* Copies the content of an open gzip file into a temporary file. */
-static int gzip_unpack(gzFile file, const char *path, char *why, size_t cap)
+/* May a temporary file grow beyond so many bytes, unpacked from so many? A bomb has up to 1032 for each byte. The
+ * other half of the free space is left to the files of other programs. */
+static bool may_unpack(int fd, int64_t bytes, int64_t packed, const char *path, char *why, size_t cap)
+{
+    struct statvfs disk;
+    if (bytes > MAX_RATIO * packed && bytes >= ALWAYS_UNPACKED)
+        return message_write(why, cap, "%s: unpacks to more than %d times its size; unpack it yourself if you trust it",
+                             path, MAX_RATIO);
+    if (fstatvfs(fd, &disk) != 0 || disk.f_blocks == 0 || bytes <= (int64_t)(disk.f_bavail * disk.f_frsize))
+        return true;
+    return message_write(why, cap,
+                         "%s: unpacked, it needs more than half of the free space; set TMPDIR to another "
+                         "folder, or unpack it yourself",
+                         path);
+}
+
+/* Copies the content of an open gzip file, which has `packed` bytes, into a temporary file. */
+static int gzip_unpack(gzFile file, int64_t packed, const char *path, char *why, size_t cap)
 {
     char buffer[1 << 16];
     int n, state = Z_OK, error = 0, to = spool_open(why, cap);
+    int64_t bytes = 0;
     if (to < 0) return -1;
-    while (!error && (n = gzread(file, buffer, sizeof buffer)) > 0) error = spool_write(to, buffer, (size_t)n);
+    while (!error && (n = gzread(file, buffer, sizeof buffer)) > 0) {
+        error = spool_write(to, buffer, (size_t)n);
+        bytes += n;
+        if (error || bytes % UNPACKED_AT_ONCE != 0 || may_unpack(to, bytes, packed, path, why, cap)) continue;
+        close(to);
+        return -1;
+    }
     gzerror(file, &state);
     if (!error && state == Z_OK && lseek(to, 0, SEEK_SET) == 0) return to;
     if (error)
@@ -107,7 +132,7 @@ int tar_input_open(const char *path, char *why, size_t cap)
     else if (!(file = gzdopen(fd, "r")))
         message_write(why, cap, "%s: no memory to unpack it; free some memory", path);
     else
-        content = gzip_unpack(file, path, why, cap);
+        content = gzip_unpack(file, status.st_size, path, why, cap);
     if (file)
         gzclose_r(file);
     else if (fd >= 0)

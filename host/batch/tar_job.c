@@ -13,12 +13,38 @@ bool tar_job_open(const struct file_job *job, char *why, size_t cap)
     if (!tar->file_path || !tar->figures || !tar->counts) {
         message_write(why, cap, "%s: no memory; free some memory", job->path);
     } else if (!tar->file) {
-        file_job_make_folders(tar->file_path);
-        tar->file = tar_output_open(tar->file_path, tar->input, tar->path, tar->content_path, why, cap);
+        if (file_job_make_folders(job->batch, tar->file_path, why, cap))
+            tar->file = tar_output_open(tar->file_path, tar->input, tar->path, tar->content, why, cap);
     }
     bool good = tar->file_path && tar->figures && tar->counts && tar->file;
     pthread_mutex_unlock(&tar->lock);
     return good;
+}
+
+/* Fails the sounds whose sample was left out because of another sound: they are not in the file. Their frames stay
+ * counted, because they were convolved. */
+static void fail_left_out(struct batch *batch, struct tar_source *tar)
+{
+    const struct manifest_row *rows = &batch->manifest->rows[tar->first_row];
+    const struct tar_member *members = tar->input->members;
+    char why[MESSAGE_CAP];
+    for (size_t i = 0, end; i < tar->n_rows; i = end) {
+        bool has_failed = false;
+        for (end = i;
+             end < tar->n_rows && tar_same_sample(members[rows[i].member].name, members[rows[end].member].name); end++)
+            has_failed |= !tar->figures[end];
+        for (size_t k = i; k < end && has_failed; k++) {
+            if (!tar->figures[k]) continue;
+            free(tar->figures[k]);
+            tar->figures[k] = NULL;
+            tar->n_failures++;
+            tar->counts[COUNT_DONE]--;
+            batch_count(batch, COUNT_DONE, -1);
+            message_write(why, sizeof why, "%s: another sound of its sample failed, and the sample is left out",
+                          rows[k].input);
+            batch_fail(batch, &rows[k], why);
+        }
+    }
 }
 
 /* Names the tar file, and enters its rows in the journal, except the failed ones, so that --resume makes all rows
@@ -27,6 +53,7 @@ static bool commit(struct batch *batch, struct tar_source *tar, char *why, size_
 {
     struct tar_output *file = tar->file;
     tar->file = NULL;
+    fail_left_out(batch, tar);
     if (tar->n_failures == tar->n_rows) return tar_output_abandon(file), true;
     int64_t bytes = tar_output_commit(file, why, cap);
     if (bytes >= 0) memset(tar->counts, 0, N_COUNTS * sizeof *tar->counts);

@@ -175,8 +175,8 @@ enum tar_progress tar_output_leave_out(struct tar_output *output, size_t member,
 
 /* ---- open and close ---------------------------------------------------------------------------- */
 
-struct tar_output *tar_output_open(const char *path, const struct tar_input *input, const char *input_path,
-                                   const char *content, char *why, size_t cap)
+struct tar_output *tar_output_open(const char *path, const struct tar_input *input, const char *input_path, int content,
+                                   char *why, size_t cap)
 {
     struct tar_output *output = calloc(1, sizeof *output);
     if (!output) return (void)message_write(why, cap, "%s: no memory; free some memory", path), NULL;
@@ -184,12 +184,12 @@ struct tar_output *tar_output_open(const char *path, const struct tar_input *inp
                                   .input_path = input_path,
                                   .input = input,
                                   .part.fd = -1,
-                                  .source = open(content, O_RDONLY | O_CLOEXEC),
+                                  .source = fcntl(content, F_DUPFD_CLOEXEC, 3),
                                   .sounds = calloc(input->n, sizeof *output->sounds)};
     pthread_mutex_init(&output->lock, NULL);
     bool good = false;
     if (output->source < 0)
-        message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", input_path,
+        message_write(why, cap, "%s: cannot be read: %s; raise ulimit -n, or use fewer --workers", input_path,
                       strerror(errno));
     else if (!output->sounds)
         message_write(why, cap, "%s: no memory; free some memory", path);

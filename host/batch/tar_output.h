@@ -18,10 +18,10 @@ enum tar_progress {
     TAR_BROKEN,   /* a write failed: why has the reason; abandon the file   */
 };
 
-/* Opens the output. content: the path of the unpacked input, read now. input, path and input_path must outlive it.
+/* Opens the output. content: the unpacked input, which stays the caller's. input, path and input_path must outlive it.
  * NULL: why has the reason. */
 struct tar_output *tar_output_open(const char *path, const struct tar_input *input, const char *input_path,
-                                   const char *content, char *why, size_t cap);
+                                   int content, char *why, size_t cap);
 
 /* Opens the content of a sound: in memory, or a temporary file if many sounds wait. The caller closes the descriptor.
  * -1: why has the reason. */

@@ -89,10 +89,8 @@ bool tar_source_name_rows(struct manifest *manifest, struct tar_source *tar, con
 bool tar_source_open(struct tar_source *tar, char *why, size_t cap)
 {
     pthread_mutex_lock(&tar->lock);
-    if (tar->content < 0 && !tar->failure[0]) {
+    if (tar->content < 0 && !tar->failure[0])
         tar->content = tar_input_open(tar->path, tar->failure, sizeof tar->failure);
-        snprintf(tar->content_path, sizeof tar->content_path, "/proc/self/fd/%d", tar->content);
-    }
     bool good = tar->content >= 0 || message_write(why, cap, "%s", tar->failure);
     pthread_mutex_unlock(&tar->lock);
     return good;

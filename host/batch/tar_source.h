@@ -30,7 +30,6 @@ struct tar_source {
     struct tar_output *file;      /* NULL: no row has begun, or the file is committed         */
     char *file_path;
     int content;                  /* the input, unpacked, from its first row to its last; else -1 */
-    char content_path[32];        /* set once                                                 */
     char failure[MESSAGE_CAP];    /* why the input cannot be opened: all rows fail; "": it can */
     size_t n_failures, n_finished; /* rows; n_finished: done, resumed or failed                */
     char **figures;               /* [n_rows]: figures of the outputs, for the journal         */

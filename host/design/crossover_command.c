@@ -25,6 +25,10 @@ struct crossover_settings {
     bool json;
     struct crossover crossover;
     struct plot_choice plot;
+    struct way_list {
+        double value[CROSSOVER_MAX_CUTOFFS + 1];
+        int n;                    /* 0: not given */
+    } delays_ms, gains_db, signs; /* of the ways in the configuration; a sign is 1 or -1 */
     char configuration[PATH_MAX];
 };
 
@@ -38,6 +42,31 @@ static bool read_cutoffs(const struct option_use *use, void *to)
     if (n && i == n) return true;
     return option_refuse(use, "needs at most %d rising frequencies in Hz with commas between, such as 300,3000",
                          CROSSOVER_MAX_CUTOFFS);
+}
+
+/* Reads a number for each way, from option->min to max. */
+static bool read_way_numbers(const struct option_use *use, void *to)
+{
+    struct way_list *list = to;
+    list->n = number_list_read(use->text, list->value, CROSSOVER_MAX_CUTOFFS + 1);
+    int i = 0;
+    while (i < list->n && list->value[i] >= use->row->min && list->value[i] <= use->row->max) i++;
+    return (list->n && i == list->n) || option_refuse(use,
+                                                      "needs numbers from %g to %g with commas between, one for "
+                                                      "each way",
+                                                      use->row->min, use->row->max);
+}
+
+static bool read_way_signs(const struct option_use *use, void *to)
+{
+    struct way_list *list = to;
+    const char *at = use->text;
+    for (list->n = 0; list->n <= CROSSOVER_MAX_CUTOFFS && *at && strchr("+-", *at); at += at[1] == ',' ? 2 : 1) {
+        list->value[list->n++] = *at == '-' ? -1 : 1;
+        if (at[1] == 0) return true;
+        if (at[1] != ',') break;
+    }
+    return option_refuse(use, "needs + or - for each way with commas between, such as +,-,+");
 }
 
 static const struct option_row crossover_options[] = {
@@ -60,6 +89,12 @@ static const struct option_row crossover_options[] = {
      OPTION_TO(struct crossover_settings, crossover.attenuation_db), .min = 21, .max = 140},
     {"transition", 0, "HZ", "Width from pass band to stop band of steep [half of each cutoff]", option_number,
      OPTION_TO(struct crossover_settings, crossover.transition_hz), .min = 0.1, .max = 1e8},
+    {"delays", 0, "MS,MS,...", "Delay of each way in the configuration, in whole frames [0]", read_way_numbers,
+     OPTION_TO(struct crossover_settings, delays_ms), .max = 1000},
+    {"gains", 0, "DB,DB,...", "Gain of each way in the configuration [0]", read_way_numbers,
+     OPTION_TO(struct crossover_settings, gains_db), .min = -100, .max = 40},
+    {"polarity", 0, "+|-,...", "Polarity of each way in the configuration; - inverts it [+]", read_way_signs,
+     OPTION_TO(struct crossover_settings, signs)},
     {"channels", 0, "N", "Channels that the configuration cuts into bands [2]", option_int,
      OPTION_TO(struct crossover_settings, channels), .min = 1, .max = MAX_INPUTS},
     {"rate", 0, "HZ", "Sample rate [48000]", option_int, OPTION_TO(struct crossover_settings, crossover.rate), .min = 1,
@@ -76,6 +111,7 @@ static const struct command_line crossover_line = {
             "output for each way, with the band in its name. Prints taps, delay, and how exact filters and their sum "
             "are; these are measured on the taps as floats.\v"
             "  haloconv design crossover --cutoff 300,3000 -o xo.wav\n"
+            "  haloconv design crossover --cutoff 2000 --delays 0.2,0 -o xo.wav\n"
             "  haloconv jack xo.conf",
     .groups = {{NULL, crossover_options}}};
 
@@ -113,13 +149,19 @@ static int crossover_check(const struct crossover_settings *s)
 {
     const struct crossover *c = &s->crossover;
     if (!c->n_cutoffs) return message_usage("design crossover", "needs --cutoff HZ, or several with commas between");
+    const struct way_list *lists[] = {&s->delays_ms, &s->gains_db, &s->signs};
+    static const char *const names[] = {"--delays", "--gains", "--polarity"};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (lists[i]->n && lists[i]->n != c->n_cutoffs + 1)
+            return message_usage("design crossover", "%s: has %d value%s, but there are %d ways; give one for each way",
+                                 names[i], lists[i]->n, message_s(lists[i]->n), c->n_cutoffs + 1);
     double max = c->cutoff_hz[c->n_cutoffs - 1];
     if (!(max < 0.5 * c->rate))
         return message_usage("design crossover", "--cutoff %g: must be below half the rate, %g Hz", max, 0.5 * c->rate);
     if (s->channels * (c->n_cutoffs + 1) > MAX_OUTPUTS)
         return message_usage("design crossover",
-                             "--channels %d: makes too many outputs; a configuration has at most %d",
-                             s->channels, MAX_OUTPUTS);
+                             "--channels %d: makes too many outputs; a configuration has at most %d", s->channels,
+                             MAX_OUTPUTS);
     if (s->output && strcmp(s->output, "-") == 0)
         return message_usage("design crossover", "-o -: the configuration needs the name of a file; give one");
     for (const char *at = s->output; at && *at; at++)
@@ -168,6 +210,16 @@ static void print_file_name(FILE *file, const char *name)
     fputs(quote, file);
 }
 
+static int delay_frames(const struct crossover_settings *s, int way)
+{
+    return (int)rint(s->delays_ms.value[way] * 1e-3 * s->crossover.rate);
+}
+
+static double way_gain(const struct crossover_settings *s, int way)
+{
+    return (s->signs.n ? s->signs.value[way] : 1) * exp10(s->gains_db.value[way] / 20);
+}
+
 static void print_crossover_configuration(FILE *file, const void *data)
 {
     const struct crossover_settings *s = data;
@@ -175,19 +227,41 @@ static void print_crossover_configuration(FILE *file, const void *data)
     const struct crossover *c = &s->crossover;
     const char *slash = strrchr(s->output, '/'), *name = slash ? slash + 1 : s->output;
     char band[64];
+    int last = 0; /* the longest delay */
+    for (int way = 0; way < c->n_ways; way++) last = delay_frames(s, way) > last ? delay_frames(s, way) : last;
     fprintf(file, "# A crossover of %d ways, %s, delay %d frames at %d Hz, made by haloconv design crossover\n",
             c->n_ways, types[c->type], c->delay, c->rate);
-    fprintf(file, "/convolver/new %d %d 256 %d\n", s->channels, s->channels * c->n_ways, c->n_frames);
+    fprintf(file, "/convolver/new %d %d 256 %d\n", s->channels, s->channels * c->n_ways, c->n_frames + last);
     for (int ch = 1; ch <= s->channels; ch++) fprintf(file, "/input/name %d in-%d\n", ch, ch);
     for (int ch = 1, out = 1; ch <= s->channels; ch++)
         for (int way = 0; way < c->n_ways; way++, out++)
             fprintf(file, "/output/name %d %d-%s\n", out, ch, band_name(c, way, band, sizeof band));
     for (int ch = 1, out = 1; ch <= s->channels; ch++)
         for (int way = 0; way < c->n_ways; way++, out++) {
-            fprintf(file, "/impulse/read %d %d 1 0 0 0 %d ", ch, out, way + 1);
+            fprintf(file, "/impulse/read %d %d %.9g %d 0 0 %d ", ch, out, way_gain(s, way), delay_frames(s, way),
+                    way + 1);
             print_file_name(file, name);
             fputc('\n', file);
         }
+}
+
+/* The user may have edited the configuration, or it plays another output of the same name. */
+static bool may_write(const struct crossover_settings *s, char *why, size_t cap)
+{
+    const char *slash = strrchr(s->output, '/');
+    char *words = NULL;
+    size_t n;
+    FILE *memory = open_memstream(&words, &n);
+    if (memory) {
+        fputc(' ', memory);
+        print_file_name(memory, slash ? slash + 1 : s->output);
+        fputc('\n', memory);
+    }
+    bool good = memory && fclose(memory) == 0;
+    good = good ? text_out_may_replace(s->configuration, words, why, cap)
+                : message_write(why, cap, "%s: no memory; free some memory", s->configuration);
+    free(words);
+    return good;
 }
 
 /* ---- the command -------------------------------------------------------------------------------- */
@@ -206,8 +280,16 @@ static int crossover_report(const struct crossover_settings *s)
         message_note("%s: attenuates the stop bands by %.1f dB", s->output, attenuation_db);
     else
         message_note("%s: every filter is within %.1f dB of the exact response", s->output, error_db);
-    message_note("%s: the ways add up to %s within %.2g dB", s->output,
-                 c->type == CROSSOVER_LINKWITZ_RILEY ? "an all-pass" : "a delay", figures.sum_db);
+    bool is_changed = s->delays_ms.n || s->gains_db.n || s->signs.n;
+    message_note("%s: the ways add up to %s within %.2g dB%s", s->output,
+                 c->type == CROSSOVER_LINKWITZ_RILEY ? "an all-pass" : "a delay", figures.sum_db,
+                 is_changed ? ", without the delays, gains and polarity of the configuration" : "");
+    for (int way = 0; way < c->n_ways; way++)
+        if (way_gain(s, way) != 1 || delay_frames(s, way))
+            message_note("%s: way %d: %s, delay %d frame%s (%.3f ms)%s", s->configuration, way + 1,
+                         message_db(s->gains_db.value[way], 1, "dB").text, delay_frames(s, way),
+                         message_s(delay_frames(s, way)), 1e3 * delay_frames(s, way) / c->rate,
+                         way_gain(s, way) < 0 ? ", inverted" : "");
     message_note("%s: %d input%s, %d outputs", s->configuration, s->channels, message_s(s->channels),
                  s->channels * c->n_ways);
     if (!s->json) return 0;
@@ -228,14 +310,15 @@ int design_crossover_command(int argc, char **argv)
     int status = crossover_parse(argc, argv, &settings);
     if (status >= 0) return status;
     struct crossover *c = &settings.crossover;
-    bool good =
-        crossover_make(c) || message_write(why, sizeof why, "%s: no memory; raise the lowest cutoff", settings.output);
+    bool good = may_write(&settings, why, sizeof why);
+    if (good && !crossover_make(c))
+        good = message_write(why, sizeof why, "%s: no memory; raise the lowest cutoff", settings.output);
     if (good && c->n_frames > MAX_FRAMES)
         good = message_write(why, sizeof why, "%s: would have %d taps, and a configuration holds %d; raise --error",
                              settings.output, c->n_frames, MAX_FRAMES);
     struct mask_out out = {settings.output, settings.format, c->rate, c->n_ways, c->n_frames, c->h};
     good = good && mask_write(&out, why, sizeof why) &&
-           text_out(settings.configuration, print_crossover_configuration, &settings, why, sizeof why);
+           text_out_marked(settings.configuration, print_crossover_configuration, &settings, why, sizeof why);
     status = good ? crossover_report(&settings) : message_error("%s", why);
     free(c->h);
     return plot_written(status, settings.output, c->rate, &settings.plot);

@@ -4,7 +4,11 @@
 #include "host/stopwatch.h"
 #include "sound_format.h"
 
+#include <endian.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -75,6 +79,126 @@ static void set_loudspeakers(struct sound_out *out, const struct sound_in *in, i
                  out->path, sound_format_name(out->format, name, sizeof name), (long long)loudspeakers);
 }
 
+/* ---- chunks besides the samples: broadcast data, markers, loops ---------------------------------- */
+
+enum { KEPT_BYTES = 1 << 16, RECORD_BYTES = 24, TIME_AT = 338, VERSION_AT = 346, LOUDNESS_AT = 412 };
+
+static const char chunk_ids[][5] = {"bext", "cue ", "smpl", "LIST", "iXML", "axml", "chna",
+                                    "cart", "inst", "id3 ", "MARK", "INST", "COMT"};
+enum { N_CHUNK_IDS = sizeof chunk_ids / sizeof *chunk_ids };
+
+/* Subtracts `shift` frames from two fields of each record; leaves out records whose first field lies before. at: offset
+ * of the first record; their number is at n_at. */
+static void shift_records(unsigned char *chunk, uint32_t *bytes, size_t n_at, size_t at, const size_t *fields,
+                          int64_t shift)
+{
+    uint32_t n, n_kept = 0, frame, from = (uint32_t)at, to = (uint32_t)at;
+    if (*bytes < at) return;
+    memcpy(&n, chunk + n_at, sizeof n);
+    for (n = le32toh(n); n > 0 && *bytes - from >= RECORD_BYTES; n--, from += RECORD_BYTES) {
+        memcpy(&frame, chunk + from + fields[0], sizeof frame);
+        if (le32toh(frame) < shift) continue;
+        memmove(chunk + to, chunk + from, RECORD_BYTES);
+        for (int i = 0; i < 2; i++) {
+            memcpy(&frame, chunk + to + fields[i], sizeof frame);
+            frame = le32toh(frame) > shift ? htole32((uint32_t)(le32toh(frame) - shift)) : 0;
+            memcpy(chunk + to + fields[i], &frame, sizeof frame);
+        }
+        to += RECORD_BYTES;
+        n_kept++;
+    }
+    memmove(chunk + to, chunk + from, *bytes - from);
+    *bytes -= from - to;
+    n_kept = htole32(n_kept);
+    memcpy(chunk + n_at, &n_kept, sizeof n_kept);
+}
+
+/* Moves the times of a chunk of a WAV: the output begins `shift` frames behind the input. The loudness in a bext is that
+ * of the input: it becomes "not known". */
+static void chunk_shift(const char *id, unsigned char *chunk, uint32_t *bytes, int64_t shift)
+{
+    uint64_t time;
+    if (memcmp(id, "cue ", 4) == 0) shift_records(chunk, bytes, 0, 4, (const size_t[]){20, 4}, shift);
+    if (memcmp(id, "smpl", 4) == 0) shift_records(chunk, bytes, 28, 36, (const size_t[]){8, 12}, shift);
+    if (memcmp(id, "bext", 4) != 0 || *bytes < LOUDNESS_AT + 10) return;
+    memcpy(&time, chunk + TIME_AT, sizeof time);
+    time = htole64(le64toh(time) + (uint64_t)shift);
+    memcpy(chunk + TIME_AT, &time, sizeof time);
+    for (int i = 0; i < 5 && chunk[VERSION_AT] >= 2; i++) memcpy(chunk + LOUDNESS_AT + 2 * i, "\xff\x7f", 2);
+}
+
+/* Makes a chunk a multiple of 4 bytes, as libsndfile does, but so that its content stays well formed: the last part of a
+ * LIST becomes longer, and XML ends with blank lines. false: a LIST is damaged, and libsndfile could not read what is
+ * behind it. */
+static bool chunk_pad(SF_CHUNK_INFO *chunk)
+{
+    unsigned char *data = chunk->data;
+    uint32_t padded = (chunk->datalen + 3) & ~3u, size = 0, last = 0;
+    bool is_list = strcmp(chunk->id, "LIST") == 0;
+    memset(data + chunk->datalen, strstr(chunk->id, "XML") || chunk->id[0] == 'a' ? '\n' : 0, padded - chunk->datalen);
+    for (uint32_t at = 4; is_list && at < chunk->datalen; at += 8 + size) {
+        if (chunk->datalen - at < 12 || (memcmp(data + at, "labl", 4) != 0 && memcmp(data + at, "note", 4) != 0 &&
+                                         memcmp(data + at, "ltxt", 4) != 0))
+            return false;
+        memcpy(&size, data + at + 4, sizeof size);
+        size = le32toh(size);
+        if (size < 4 || size > padded - at - 8) return false;
+        size += size & 1;
+        last = at;
+    }
+    if (last) {
+        size = htole32(padded - last - 8);
+        memcpy(data + last + 4, &size, sizeof size);
+    }
+    chunk->datalen = padded;
+    return padded > 0;
+}
+
+/* Copies a chunk; to: NULL = a file of another family. A pipe has passed it. false: it is not kept. */
+static bool chunk_copy(SNDFILE *to, const SF_CHUNK_ITERATOR *from, const char *id, const struct sound_in *in,
+                       uint32_t *kept)
+{
+    SF_CHUNK_INFO chunk = {.id_size = 4};
+    bool is_list = strcmp(id, "LIST") == 0;
+    if (in->is_pipe) return is_list; /* the other chunks of a LIST say that it had markers */
+    if (sf_get_chunk_size(from, &chunk) != SF_ERR_NO_ERROR || chunk.datalen > KEPT_BYTES - *kept) return false;
+    chunk.data = calloc(chunk.datalen + 4, 1);
+    bool good = chunk.data && sf_get_chunk_data(from, &chunk) == SF_ERR_NO_ERROR;
+    bool is_text = good && is_list && memcmp(chunk.data, "adtl", 4) != 0; /* LIST INFO: strings of sound_in */
+    if (good && !is_text && to) {
+        strcpy(chunk.id, id);
+        chunk_shift(id, chunk.data, &chunk.datalen, in->first);
+        good = chunk_pad(&chunk) && sf_set_chunk(to, &chunk) == SF_ERR_NO_ERROR;
+        *kept += chunk.datalen;
+    }
+    free(chunk.data);
+    return is_text || (good && to);
+}
+
+/* Copies the chunks, and names those that are dropped: in a batch each kind once. */
+static void copy_chunks(struct sound_out *out, const struct sound_in *in)
+{
+    static atomic_uint said;
+    int from = in->format & SF_FORMAT_TYPEMASK, to = out->format & SF_FORMAT_TYPEMASK;
+    bool was_wav = from == SF_FORMAT_WAV || from == SF_FORMAT_WAVEX || from == SF_FORMAT_RF64;
+    bool is_wav = to == SF_FORMAT_WAV || to == SF_FORMAT_WAVEX || to == SF_FORMAT_RF64;
+    bool keeps = (was_wav && is_wav) || (from == SF_FORMAT_AIFF && to == from && in->first == 0);
+    unsigned dropped = 0;
+    uint32_t kept = 0;
+    for (int i = 0; i < N_CHUNK_IDS; i++) {
+        SF_CHUNK_INFO chunk = {.id_size = 4};
+        memcpy(chunk.id, chunk_ids[i], 4);
+        for (SF_CHUNK_ITERATOR *at = sf_get_chunk_iterator(in->file, &chunk); at; at = sf_next_chunk_iterator(at))
+            if (!chunk_copy(keeps ? out->file : NULL, at, chunk_ids[i], in, &kept)) dropped |= 1u << i;
+    }
+    if (!(dropped & ~atomic_fetch_or(&said, dropped))) return;
+    char names[8 * N_CHUNK_IDS] = "";
+    for (int i = 0; i < N_CHUNK_IDS; i++)
+        if (dropped >> i & 1)
+            sprintf(names + strlen(names), "%s%.*s", *names ? ", " : "", (int)strcspn(chunk_ids[i], " "), chunk_ids[i]);
+    message_note("%s: dropped: %s", out->path, names);
+}
+
 bool file_open_output(struct sound_out *out, int fd, const char *path, int format, enum dither dither,
                       const struct sound_in *in, int n_channels, struct output_range range, char *why, size_t cap)
 {
@@ -95,6 +219,7 @@ bool file_open_output(struct sound_out *out, int fd, const char *path, int forma
     if (!whole || !sound_out_open(out, fd, path, whole, in->rate, n_channels, n_frames, in->strings, why, cap))
         return false;
     set_loudspeakers(out, in, loudspeakers, are_special);
+    copy_chunks(out, in);
     out->dithers = dither == DITHER_TPDF && sound_format_can_dither(whole);
     return true;
 }

@@ -201,7 +201,7 @@ static void find_offsets(struct sound_in *in, const SF_INFO *raw)
 static bool open_file(struct sound_in *in, const SF_INFO *info, char *why, size_t cap)
 {
     if (!in->file) {
-        const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or see --raw";
+        const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or use `haloconv convolve --raw`";
         if (sf_error(NULL) == SF_ERR_UNRECOGNISED_FORMAT)
             message_write(why, cap, "%s: is not a sound file that libsndfile knows; %s", in->path, remedy);
         else
@@ -256,15 +256,15 @@ bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, ch
 
 /* ---- a sound inside another file ----------------------------------------------------------------- */
 
-bool sound_in_open_inside(struct sound_in *in, const char *name, const char *path, int64_t from, int64_t bytes,
-                          char *why, size_t cap)
+bool sound_in_open_inside(struct sound_in *in, const char *name, int fd, int64_t from, int64_t bytes, char *why,
+                          size_t cap)
 {
     *in = (struct sound_in){.path = name,
                             .fd = -1,
                             .end = INT64_MAX,
-                            .inside = {.fd = open(path, O_RDONLY | O_CLOEXEC), .from = from, .bytes = bytes}};
+                            .inside = {.fd = fcntl(fd, F_DUPFD_CLOEXEC, 3), .from = from, .bytes = bytes}};
     if (in->inside.fd < 0)
-        return message_write(why, cap, "%s: cannot be read: %s; check the path and its permissions", name,
+        return message_write(why, cap, "%s: cannot be read: %s; raise ulimit -n, or use fewer --workers", name,
                              strerror(errno));
     if (sound_header_read(&in->inside, name, REASON(why, cap)) == HC_OK) return open_part(in, why, cap);
     close(in->inside.fd);

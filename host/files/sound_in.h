@@ -33,10 +33,10 @@ struct sound_in {
  * false: why has the reason. */
 bool sound_in_open(struct sound_in *in, const char *path, const SF_INFO *raw, char *why, size_t cap);
 
-/* Opens a sound inside another file, such as a member of a tar file: `bytes` of the file at `path`, from offset `from`
- * on. name: for messages; it must outlive in. */
-bool sound_in_open_inside(struct sound_in *in, const char *name, const char *path, int64_t from, int64_t bytes,
-                          char *why, size_t cap);
+/* Opens a sound inside another file, such as a member of a tar file: `bytes` of the file that is open
+ * as `fd`, which stays the caller's, from offset `from` on. name: for messages; it must outlive in. */
+bool sound_in_open_inside(struct sound_in *in, const char *name, int fd, int64_t from, int64_t bytes, char *why,
+                          size_t cap);
 
 /* Before the first read: limits the input to n_frames frames from frame `first` on, or fewer at the end of the file.
  * n_frames of *in becomes their number. Formats whose frames depend on one another, and pipes, are read up to `first`.

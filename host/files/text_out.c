@@ -1,9 +1,12 @@
 #include "text_out.h"
 
 #include "host/message.h"
+#include "host/text_in.h"
 #include "part_file.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,4 +28,66 @@ bool text_out(const char *path, void (*print)(FILE *file, const void *data), con
     part_file_abandon(&part);
     return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", path,
                          strerror(error));
+}
+
+/* ---- texts that a user may edit ------------------------------------------------------------------ */
+
+#define MARK "# not edited: "
+enum { MARK_BYTES = sizeof MARK - 1 + 16 + 1, MAX_BYTES = 1 << 28 };
+
+/* Writes the last line: FNV-1a of the text, which a slip of a user's does not meet. */
+static void mark_print(char line[MARK_BYTES + 1], const char *text, size_t n)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+    snprintf(line, MARK_BYTES + 1, MARK "%016" PRIx64 "\n", hash);
+}
+
+struct marked_text {
+    void (*print)(FILE *file, const void *data);
+    const void *data;
+};
+
+static void print_marked(FILE *file, const void *data)
+{
+    const struct marked_text *m = data;
+    char *text = NULL, mark[MARK_BYTES + 1];
+    size_t n = 0;
+    FILE *memory = open_memstream(&text, &n);
+    if (memory) m->print(memory, m->data);
+    if (memory && fclose(memory) == 0) {
+        mark_print(mark, text, n);
+        fwrite(text, 1, n, file);
+        fputs(mark, file);
+    }
+    free(text);
+}
+
+bool text_out_marked(const char *path, void (*print)(FILE *file, const void *data), const void *data, char *why,
+                     size_t cap)
+{
+    return text_out(path, print_marked, &(struct marked_text){print, data}, why, cap);
+}
+
+bool text_out_may_replace(const char *path, const char *words, char *why, size_t cap)
+{
+    char *text = NULL, mark[MARK_BYTES + 1];
+    const char *reason;
+    size_t n = 0;
+    FILE *file = text_in_open(path, &reason);
+    if (!file) return access(path, F_OK) != 0 || message_write(why, cap, "%s: %s; give another -o", path, reason);
+    if (getdelim(&text, &n, 0, file) < 0 || (n = strlen(text)) > MAX_BYTES) n = 0;
+    fclose(file);
+    bool is_ours = n >= MARK_BYTES;
+    if (is_ours) mark_print(mark, text, n - MARK_BYTES);
+    is_ours = is_ours && strcmp(text + n - MARK_BYTES, mark) == 0;
+    bool has_words = !words || (is_ours && strstr(text, words));
+    free(text);
+    if (!is_ours)
+        return message_write(why, cap,
+                             "%s: was edited, or another program made it, and is not replaced; give another "
+                             "-o, or move the file",
+                             path);
+    return has_words ||
+           message_write(why, cap, "%s: belongs to another output; give another -o, or move the file", path);
 }

@@ -3,9 +3,19 @@
 #define TEXT_OUT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 
 /* Has print() write the text. false: why has the reason. */
 bool text_out(const char *path, void (*print)(FILE *file, const void *data), const void *data, char *why, size_t cap);
+
+/* The same for a text in which # begins a comment, such as a configuration, and which a user may edit: its last line has
+ * a checksum of the others. */
+bool text_out_marked(const char *path, void (*print)(FILE *file, const void *data), const void *data, char *why,
+                     size_t cap);
+
+/* May text_out_marked replace the file? It must be absent, or as text_out_marked wrote it; and contain `words`, unless
+ * that is NULL. false: why has the reason. */
+bool text_out_may_replace(const char *path, const char *words, char *why, size_t cap);
 
 #endif

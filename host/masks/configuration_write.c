@@ -240,9 +240,10 @@ bool configuration_write(struct configuration_out *out, char *why, size_t cap)
 {
     struct writer w = {.out = out, .rate = out->mask->rate};
     const char *file;
-    bool good = files_read_spare(out->read, out->path, why, cap) && find_responses(&w, why, cap);
+    bool good = files_read_spare(out->read, out->path, why, cap) && text_out_may_replace(out->path, NULL, why, cap) &&
+                find_responses(&w, why, cap);
     for (int i = 0; good && (file = hc_responses_file(out->mask, i)); i++) good = find_in_file(&w, file, why, cap);
-    good = good && write_files(&w, why, cap) && text_out(out->path, print_text, &w, why, cap);
+    good = good && write_files(&w, why, cap) && text_out_marked(out->path, print_text, &w, why, cap);
     for (int i = 0; i < w.n; i++)
         if (w.all[i].is_owner) free((char *)w.all[i].file);
     tdestroy(w.known, keep_node);

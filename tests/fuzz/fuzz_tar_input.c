@@ -50,7 +50,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     members_look(&input, size);
     must(input.n_behind >= 0 && input.n_behind <= (int64_t)size);
     if (tar_input_choose(&input, NULL)) {
-        struct tar_output *output = tar_output_open("out.tar", &input, "in.tar", "in.tar", why, sizeof why);
+        int content = open("in.tar", O_RDONLY | O_CLOEXEC);
+        struct tar_output *output = tar_output_open("out.tar", &input, "in.tar", content, why, sizeof why);
+        close(content);
         must(output && sounds_put(output, &input, data) == TAR_COMPLETE);
         must(tar_output_commit(output, why, sizeof why) > 0);
         must(tar_input_read(&again, "out.tar", why, sizeof why) && again.n == input.n);

@@ -503,6 +503,40 @@ def test_a_journal_that_cannot_be_read_is_reported(sounds):
     refused("batch", "list.csv", "-o", "out", "--resume", "-q", says="leave --resume out")
 
 
+@pytest.mark.parametrize("name", ["haloconv-batch.journal", "u0_m0.wav", "sub", "sub/x.wav"])
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_links_and_pipes_in_the_output_folder_lead_nowhere(sounds, name, kind):
+    """Others may write to the folder: what they put there changes no other file, and nothing waits for them."""
+    elsewhere = sounds / "elsewhere"
+    elsewhere.mkdir()
+    (sounds / "precious").write_text("precious")
+    (sounds / "out/sub").mkdir(parents=True)
+    if name == "sub":
+        (sounds / "out/sub").rmdir()
+    path = sounds / "out" / name
+    path.symlink_to(elsewhere if name == "sub" else sounds / "precious") if kind == "link" else os.mkfifo(path)
+    (sounds / "l.csv").write_text("input,mask,output\nin/u0.wav,masks/m0.wav,\nin/u0.wav,masks/m0.wav,sub/x.wav\n")
+    done = haloconv("batch", "l.csv", "-o", "out", "--backend", "cpu", "--workers", "1", timeout=60)
+    assert done.returncode == 1 and "remove it" in done.stderr and str(name) in done.stderr, done.stderr
+    assert (sounds / "precious").read_text() == "precious" and not list(elsewhere.iterdir())
+
+
+def test_links_inside_the_output_folder_are_followed(sounds):
+    (sounds / "real/a").mkdir(parents=True)
+    (sounds / "out").symlink_to("real")
+    (sounds / "real/b").symlink_to("a")
+    (sounds / "l.csv").write_text("input,mask,output\nin/u0.wav,masks/m0.wav,b/x.wav\n")
+    assert batch("l.csv", "-o", "out")["done"] == 1 and (sounds / "real/a/x.wav").stat().st_size > 0
+
+
+@pytest.mark.parametrize("name", ["haloconv-batch.1of2.journal", "haloconv-batch.journal"])
+def test_a_journal_without_end_is_refused(sounds, name):
+    (sounds / "out").mkdir()
+    (sounds / "out" / name).symlink_to("/dev/zero")
+    refused("batch", "--inputs", "in/u0.wav", "--masks", "masks/m0.wav", "-o", "out", "--resume", timeout=60,
+            says=[f"out/{name}: ", "regular file"])
+
+
 def test_a_second_batch_into_the_folder_is_refused(sounds):
     """It would empty the journal of the first, which waits here for an input from a pipe."""
     os.mkfifo("in/pipe.wav")

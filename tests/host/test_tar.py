@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import scipy.signal
 import soundfile
-from conftest import HALOCONV, assert_close, good, haloconv, noise, read, refused, write
+from conftest import HALOCONV, SAN, assert_close, good, haloconv, noise, read, refused, write
 
 RATE = 16000
 LONG = "a/" * 60 + "n" * 120
 
 
-def pack(path, members, **options):
+def pack(path, members, mode="w", **options):
     """Writes (name, bytes) as a tar file; None: a folder."""
-    with tarfile.open(path, "w", **options) as tar:
+    with tarfile.open(path, mode, **options) as tar:
         for i, (name, content) in enumerate(members):
             info = tarfile.TarInfo(name)
             info.mtime, info.mode = 1000000 + i, 0o640
@@ -275,6 +275,20 @@ def test_a_broken_sound_costs_its_sample_only(shards):
     assert batch(*args)["done"] == 7 and len(unpack("out/bad_r0.tar")) == len(members)
 
 
+def test_a_sample_with_a_broken_sound_is_in_no_report(shards):
+    pack_pairs("p.tar")
+    members = [(name, content) for name, content, *_ in unpack("p.tar")]
+    pack("p.tar", [(name, b"RIFF" if name == "d/3.ref.wav" else content) for name, content in members])
+    args = ["--inputs", "p.tar", "--masks", "rooms/r0.wav", "-o", "out"]
+    done = haloconv("batch", *args, "--json", "--report", "a.jsonl", "--backend", "cpu", "--workers", "2")
+    report = json.loads(done.stdout)
+    assert done.returncode == 1 and (report["done"], report["failed"]) == (14, 2), done.stderr
+    assert [failure["row"] for failure in report["failures"]] == [7, 8]
+    assert "another sound of its sample failed" in report["failures"][0]["reason"]
+    reported = {json.loads(line)["output"].split(".tar/")[1] for line in (shards / "a.jsonl").read_text().splitlines()}
+    assert reported == {m[0] for m in unpack("out/p_r0.tar") if m[0].endswith(".wav")} and len(reported) == 14
+
+
 def test_a_broken_sound_may_be_the_first_in_a_new_folder(shards):
     pack("bad.tar", [("a.wav", b"RIFF" * 9000), ("b.wav", sound(500, 1))])  # the largest begins
     (shards / "list.csv").write_text("input,mask,output\nbad.tar,rooms/r0.wav,deep/er/new.tar\n")
@@ -368,3 +382,42 @@ def test_levels_are_matched_in_tar_files_too(shards):
         if name.endswith(".wav"):
             x, y = (soundfile.read(io.BytesIO(data))[0] for data in (x, y))
             assert abs(np.abs(x).max() - np.abs(y).max()) < 1 / 16384
+
+
+def test_a_bomb_is_not_unpacked(shards):
+    """Zeros of 130 MB in 130 kB: the file that grows in TMPDIR ends at 64 MiB; silence of a usual length is unpacked."""
+    silence = io.BytesIO()
+    soundfile.write(silence, np.zeros(30 << 20), RATE, format="WAV", subtype="PCM_16")
+    pack("silence.tar.gz", [("0.wav", silence.getvalue()[:20 << 20]), ("1.json", b"{}")], mode="w:gz")
+    pack("bomb.tar.gz", [("0.wav", silence.getvalue() + bytes(70 << 20))], mode="w:gz")
+    refused("batch", "--inputs", "bomb.tar.gz", "--masks", "rooms/r0.wav", "-o", "out",
+            says=["bomb.tar.gz: unpacks to more than 100 times its size; unpack it yourself"])
+    done = haloconv("batch", "--inputs", "silence.tar.gz", "--masks", "rooms/r0.wav", "-o", "out")
+    assert "100 times" not in done.stderr and "0.wav: is cut short" in done.stderr, done.stderr
+
+
+def test_unpacking_leaves_half_of_the_free_space(shards):
+    """On a disk of 16 MB in memory, in a mount namespace of its own."""
+    content = np.random.default_rng(1).integers(0, 255, 12 << 20, dtype=np.uint8).tobytes()
+    pack("large.tar.gz", [("0.wav", content)], mode="w:gz")
+    done = in_namespace("mkdir -p small && mount -t tmpfs -o size=16m none small && export TMPDIR=$PWD/small",
+                        "batch", "--inputs", "large.tar.gz", "--masks", "rooms/r0.wav", "-o", "out")
+    assert done.returncode == 1 and "it needs more than half of the free space; set TMPDIR" in done.stderr, done.stderr
+
+
+def test_tar_files_and_shipped_masks_need_no_proc(shards):
+    library = f"export LD_LIBRARY_PATH={shlex.quote(str(HALOCONV.parent))}"  # an RPATH with $ORIGIN needs /proc
+    done = in_namespace(f"{library} && mount -t tmpfs none /proc", "batch", "--inputs", "s-000.tar", "--masks", "hall", "-o", "out",
+                        "--backend", "cpu")
+    assert done.returncode == 0 and outputs(shards / "out"), done.stderr
+
+
+def in_namespace(prepare, *args):
+    """Run the program after a shell has mounted something that this process does not see; skip without the right."""
+    within = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    if not shutil.which("unshare") or subprocess.run([*within, prepare], capture_output=True).returncode:
+        pytest.skip("this user may not mount")
+    if SAN:
+        pytest.skip("sanitizers need /proc")
+    return subprocess.run([*within, prepare + ' && exec "$@"', "sh", HALOCONV, *args], capture_output=True, text=True,
+                          timeout=300)

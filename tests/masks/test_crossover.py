@@ -119,6 +119,62 @@ def test_the_configuration_plays_the_ways_of_each_channel(folder, type, order):
     assert good("check", configuration).stdout.startswith("ok: 2 inputs, 6 outputs, 6 responses (3 distinct)")
 
 
+@pytest.mark.parametrize("delays,gains,polarity", [([0, 0.25, 0.4], [0, -3, -4.5], [1, -1, 1]),
+                                                   ([1.01, 0, 0], [-1, 2.5, 0], None), (None, None, [-1, -1, 1])])
+def test_delays_gains_and_polarity_of_the_ways_are_played(folder, delays, gains, polarity):
+    """The filters stay as they are; a delay is a whole number of frames."""
+    options = [f"--delays={','.join(map(str, delays))}"] if delays else []
+    options += ["--gains", ",".join(map(str, gains))] if gains else []
+    options += ["--polarity", ",".join("-+"[sign > 0] for sign in polarity)] if polarity else []
+    filters, _ = made("--cutoff", "300,3000", *options)
+    x = noise(4000, 2)
+    convolve(write("x.wav", x), "xo.conf", "y.wav")
+    y = read("y.wav")
+    for ch in range(2):
+        for way in range(3):
+            want = np.zeros(len(y))
+            frames = round((delays or [0] * 3)[way] * RATE / 1000)
+            part = scipy.signal.fftconvolve(x[:, ch], filters[way])
+            want[frames:frames + len(part)] = part * (polarity or [1] * 3)[way] * 10 ** ((gains or [0] * 3)[way] / 20)
+            assert_close(y[:, [3 * ch + way]], want[:, None], share=2e-6)
+
+
+def test_lists_of_ways_are_checked(folder):
+    for words, says in {"--delays 1": "has 1 value, but there are 2 ways", "--delays 1,-1": "from 0 to 1000",
+                        "--delays 1,x": "from 0 to 1000", "--gains 0,1,2": "3 values", "--gains 0,nan": "from -100 to 40",
+                        "--polarity +-": "such as +,-,+", "--polarity +,": "such as +,-,+",
+                        "--polarity ,": "such as +,-,+"}.items():
+        refused("design", "crossover", "--cutoff", 1000, "-o", "xo.wav", *words.split(), exit=2, says=says)
+    assert not list(folder.iterdir())
+
+
+def test_an_edited_configuration_is_never_replaced(folder):
+    def design(output, *options):
+        return ["design", "crossover", "--cutoff", *options, "-o", output]
+    configuration = folder / "xo.conf"
+    good(*design("xo.wav", 1000))
+    first = configuration.read_text()
+    good(*design("xo.wav", 2000, "--gains", "0,-3"))  # nobody edited it
+    second = configuration.read_text()
+    assert second != first
+    refused(*design("xo.txt", 2000), says="xo.conf: belongs to another output; give another -o")
+    filters = (folder / "xo.wav").read_bytes()
+    for edited in (second.replace(" 0 0 0 1 ", " 0 12 0 1 ", 1), second + "# mine\n", first.replace("1000", "1001"),
+                   second.rsplit("\n", 2)[0] + "\n", "/convolver/new 1 1 256 1\n", ""):
+        assert edited not in (first, second)
+        configuration.write_text(edited)
+        refused(*design("xo.wav", 3000), says="xo.conf: was edited, or another program made it, and is not replaced")
+        refused(*design("xo.txt", 3000), says="xo.conf: was edited")
+        if edited:
+            good("import", "xo.conf", "-o", "xo-2.conf", "--rate", RATE)
+        assert configuration.read_text() == edited and (folder / "xo.wav").read_bytes() == filters
+    with open("xo-2.conf", "a") as file:
+        file.write("# mine\n")
+    configuration.write_text(second)
+    refused("import", "xo.conf", "-o", "xo-2.conf", says="xo-2.conf: was edited")
+    assert (folder / "xo-2.conf").read_text().endswith("# mine\n") and not (folder / "xo.txt").exists()
+
+
 def test_wrong_usage_is_refused(folder):
     for words, says in {"": "--cutoff", "--cutoff 3000,300": "rising", "--cutoff 30000": "half the rate",
                         "--cutoff 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16": "at most 15",

@@ -119,6 +119,15 @@ int message_note(const char *format, ...)
     return 0;
 }
 
+int message_always(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    print_line(false, "", format, values, "");
+    va_end(values);
+    return 0;
+}
+
 int message_detail(const char *format, ...)
 {
     va_list values;

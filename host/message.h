@@ -28,6 +28,9 @@ int message_usage(const char *command, const char *format, ...) __attribute__((f
 /* Prints a line, unless quiet. Returns 0, so that it has the type of message_error. */
 int message_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Prints a line, also if quiet. Returns 0. */
+int message_always(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* Prints a further line of an error, also if quiet. Returns 0. */
 int message_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -315,7 +315,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
     if (host->osc || host->panel) c.remote = remote_open(host->osc, &c.target, stats, &c);
     if (c.remote && host->osc) report_port(&c);
     if (c.remote && host->panel) c.link = panel_link_open(host->panel, c.remote, &c.target);
-    if (c.link) message_detail("panel: %s", panel_url(host->panel)); /* also if quiet: nobody else knows it */
+    if (c.link) message_always("panel: %s", panel_url(host->panel)); /* also if quiet: nobody else knows it */
     if ((host->osc && !c.remote) || (host->panel && !c.link))
         message_error("--osc or --panel: no memory; free some memory");
     struct live_scene *scene = session_scene(session);

@@ -11,7 +11,7 @@ bool room_ask(struct room_questions *q, const char *question, const char *preset
     char line[1024];
     snprintf(answer, cap, "%s", preset);
     if (q->yes) return true;
-    message_detail("%s [%s]", question, preset);
+    message_always("%s [%s]", question, preset);
     q->has_ended = q->has_ended || !fgets(line, sizeof line, stdin);
     if (q->has_ended) {
         message_error("room: standard input has no answer to '%s'; answer on a terminal, or give --yes", question);
@@ -28,7 +28,7 @@ bool room_ask_yes(struct room_questions *q, const char *question, bool preset, b
     while (room_ask(q, question, preset ? "yes" : "no", text, sizeof text)) {
         *answer = text[0] == 'y' || text[0] == 'Y';
         if (*answer || text[0] == 'n' || text[0] == 'N') return true;
-        message_detail("please answer yes or no");
+        message_always("please answer yes or no");
     }
     return false;
 }
@@ -42,7 +42,7 @@ bool room_ask_number(struct room_questions *q, const char *question, int preset,
         long n = strtol(text, &end, 10);
         *answer = (int)n;
         if (end != text && !*end && n >= 1 && n <= max) return true;
-        message_detail("please answer a number from 1 to %d", max);
+        message_always("please answer a number from 1 to %d", max);
     }
     return false;
 }

@@ -27,13 +27,13 @@ enum { MAX_STRANGERS = 20 /* clients without token */ };
 enum { MAX_BYTES = 1 << 18, SHOW_BYTES = 1 << 15 }; /* of a client's queue: it is dropped; it is behind */
 enum { MAX_COUNTED = 1 << 15 };   /* of a text in that queue: /hello may be longer, and must leave room for others */
 static const double SILENT_S = 5; /* a client is dropped that takes nothing for so long, or sends no token */
-static const double BEHIND_S = 1; /* and one whose queue is full for so long */
 /* Messages a second, and the number that may come at once: of a client; of all; of those that load a mask. Further
  * messages are read later. */
 static const double CLIENT_RATE = 100, CLIENT_BURST = 100, RATE = 1000, BURST = 400, LOAD_RATE = 10, LOAD_BURST = 20;
 static const double MAX_BUSY_S = 0.005, WINDOW_S = 0.1;    /* the thread's share of a core */
 static const double SPECTRUM_S = 0.1, SPECTRUM_PAUSE = 25; /* between two: so many times as long as the last one took */
 static const double GOODBYE_S = 0.2;
+static const double REST_S = 0.5, SILENT_DB = -150; /* without a block for so long, the signals are silence */
 
 struct text_link { /* in a client's queue */
     struct text_link *next;
@@ -44,13 +44,14 @@ struct panel_client {
     struct panel_client *next;
     uint64_t number;
     bool has_token;
-    double joined_s;                  /* -INFINITY: it is refused, and dropped when it has the answer */
-    struct queued *leave;             /* its last message, in advance: it must not lack memory */
-    struct text_link *first, **last;  /* texts to send; under lock, as all below */
-    size_t bytes;                     /* of these texts, as far as they are counted */
-    double taken_s;                   /* when it took a text, or had none */
+    double joined_s;                 /* -INFINITY: it is refused, and dropped when it has the answer */
+    struct queued *leave;            /* its last message, in advance: it must not lack memory */
+    struct text_link *first, **last; /* texts to send; under lock, as all below */
+    size_t bytes;                    /* of these texts, as far as they are counted */
+    double taken_s;                  /* when it took a text, or had none */
     struct bucket messages;
     bool has_loaded; /* its last message loads a mask */
+    bool has_missed; /* a text: its queue was full, so it is dropped */
 };
 
 struct queued {
@@ -83,6 +84,8 @@ struct panel {
     struct spectrum spectrum;
     float *frames, **rows; /* [n_in + n_out][SPECTRUM_FRAMES] */
     double next_spectrum_s;
+    uint64_t n_blocks; /* at the last spectrum */
+    double played_s;   /* when that number was last seen to change */
 };
 
 /* ---- texts ------------------------------------------------------------------------------------- */
@@ -111,11 +114,14 @@ static size_t counted_bytes(const struct panel_text *text)
     return text->n < MAX_COUNTED ? text->n : MAX_COUNTED;
 }
 
-/* A client whose queue is full is dropped by `needs`. */
+/* A client that misses a text is dropped by `needs`: its page would show an old state. */
 static void queue_text(struct panel_client *c, struct panel_text *text)
 {
     struct text_link *link = text && c->bytes <= MAX_BYTES ? malloc(sizeof *link) : NULL;
-    if (!link) return;
+    if (!link) {
+        c->has_missed = c->has_missed || text;
+        return;
+    }
     *link = (struct text_link){.text = text};
     text->n_uses++;
     if (!c->first) c->taken_s = stopwatch_now();
@@ -127,8 +133,10 @@ static void queue_text(struct panel_client *c, struct panel_text *text)
 /* client 0: to all. Under lock */
 static void send_text(struct panel *p, uint64_t client, struct panel_text *text, size_t max_bytes)
 {
+    bool is_shown = max_bytes < MAX_BYTES; /* values of the moment: a client that is behind need not have them */
     for (struct panel_client *c = p->clients; c; c = c->next)
-        if (c->has_token && c->bytes <= max_bytes && (client == 0 || c->number == client)) queue_text(c, text);
+        if (c->has_token && (client == 0 || c->number == client) && !(is_shown && c->bytes > max_bytes))
+            queue_text(c, text);
 }
 
 static void send_json(struct panel *p, uint64_t client, const json_t *json, size_t max_bytes)
@@ -451,10 +459,11 @@ static unsigned on_needs(struct panel *p, struct panel_client *c)
     if (c->first) needs |= PANEL_WRITES;
     if (may_read(p, c, now)) needs |= PANEL_READS;
     double waits_s = c->first ? now - c->taken_s : 0;
-    bool is_stuck = waits_s > SILENT_S || (c->bytes > MAX_BYTES && waits_s > BEHIND_S);
+    bool is_stuck = waits_s > SILENT_S || c->has_missed;
     bool is_refused = !c->has_token && c->joined_s < 0 && !c->first;
     bool is_late = !c->has_token && c->joined_s > 0 && now > c->joined_s + SILENT_S;
     if (is_stuck || is_refused || is_late) needs |= PANEL_DROPS;
+    if (c->has_token) needs |= PANEL_IS_IN;
     pthread_mutex_unlock(&p->lock);
     return needs;
 }
@@ -483,6 +492,16 @@ json_t *panel_plots(void)
     return list;
 }
 
+/* Does the graph rest, so that the newest frames are old? Under the session's lock */
+static bool rests(struct panel *p, double now)
+{
+    hc_live_stats stats = {.size = sizeof stats};
+    hc_live_get_stats(p->session.live, &stats);
+    if (stats.blocks != p->n_blocks) p->played_s = now;
+    p->n_blocks = stats.blocks;
+    return now > p->played_s + REST_S;
+}
+
 static void show_spectrum(struct panel *p, double now)
 {
     double in[SPECTRUM_BANDS], out[SPECTRUM_BANDS];
@@ -493,6 +512,7 @@ static void show_spectrum(struct panel *p, double now)
     if (s->live && p->rows && hc_live_get_signals(s->live, p->rows, p->rows + s->n_in, SPECTRUM_FRAMES) == HC_OK) {
         spectrum_measure(&p->spectrum, (const float *const *)p->rows, s->n_in, s->rate, in);
         spectrum_measure(&p->spectrum, (const float *const *)(p->rows + s->n_in), s->n_out, s->rate, out);
+        for (int b = 0; rests(p, now) && b < SPECTRUM_BANDS; b++) in[b] = out[b] = SILENT_DB; /* as the meters */
         is_measured = true;
     }
     pthread_mutex_unlock(&p->session_lock);

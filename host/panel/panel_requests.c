@@ -6,8 +6,6 @@
 #include "host/stopwatch.h"
 #include "panel_pages.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,7 +30,7 @@ struct panel_exchange {
     struct panel_answer answer;
     char policy[400];
     char *owned; /* bytes of the answer; NULL: they are static */
-    char *mask; /* plot: the path */
+    char *mask;  /* plot: the path */
     unsigned panels;
     struct panel_upload upload;
 };
@@ -62,8 +60,8 @@ struct panel_requests {
     bool end;
     struct panel_exchange *first, **last;
     int n_working;
-    struct bucket work;          /* seconds of processor time that the worker may use */
-    char **masks;                /* [n_masks + 1]: what plays, then the list */
+    struct bucket work; /* seconds of processor time that the worker may use */
+    char **masks;       /* [n_masks + 1]: what plays, then the list */
     int n_masks, n_in, rate;
 };
 
@@ -94,17 +92,6 @@ static void fail(struct panel_exchange *x, int status, const char *why)
 
 /* ---- the worker -------------------------------------------------------------------------------- */
 
-static bool read_file(const char *path, char **bytes, size_t *n)
-{
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool good = fd >= 0 && fstat(fd, &status) == 0 && (*bytes = malloc((size_t)status.st_size + 1)) != NULL;
-    *n = good ? (size_t)status.st_size : 0;
-    good = good && read(fd, *bytes, *n) == (ssize_t)*n;
-    if (fd >= 0) close(fd);
-    return good;
-}
-
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
@@ -132,26 +119,25 @@ static void forget(struct plot *p)
     *p = (struct plot){0};
 }
 
-/* Draws the plot, unless it is known. false: why has the reason. */
+/* Draws the plot into memory, unless it is known: strangers may make names in the folder. false: why has the reason. */
 static bool draw(struct panel_requests *r, const struct panel_exchange *x, int rate, struct plot **plot, char *why,
                  size_t cap)
 {
     struct stat status = {0};
-    char path[sizeof r->folder.path + 32];
     bool is_found;
     bool has_file = stat(x->mask, &status) == 0; /* not if %r stands for a rate */
     struct plot *p = *plot = find_plot(r, x, rate, &status, &is_found);
     p->used = ++r->n_plots;
     if (is_found && has_file) return true;
-    snprintf(path, sizeof path, "%s/.plot%d.svg", r->folder.path, (int)getpid()); /* sessions may share the folder */
-    struct plot_choice choice = PLOT_CHOICE_USUAL;
-    choice.path = path;
-    choice.settings.panels = x->panels;
     forget(p);
-    bool good = plot_masks(&(char *){x->mask}, 1, rate, &choice, why, cap);
-    if (good && (!read_file(path, &p->svg, &p->n) || !(p->mask = strdup(x->mask))))
-        good = message_write(why, cap, "%s: the plot cannot be read; free some memory", x->mask);
-    unlink(path);
+    struct plot_choice choice = PLOT_CHOICE_USUAL;
+    choice.path = x->mask; /* the subject of messages */
+    choice.settings.panels = x->panels;
+    choice.settings.to = open_memstream(&p->svg, &p->n);
+    p->mask = strdup(x->mask);
+    bool good = choice.settings.to && plot_masks(&(char *){x->mask}, 1, rate, &choice, why, cap);
+    bool has_memory = choice.settings.to && fclose(choice.settings.to) == 0 && p->mask;
+    if (!has_memory) good = message_write(why, cap, "%s: no memory for the plot; free some memory", x->mask);
     p->panels = x->panels;
     p->rate = rate;
     p->status = status;

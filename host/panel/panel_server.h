@@ -13,6 +13,7 @@
 enum {
     PANEL_PADDING = 32,         /* bytes before a text that the server may overwrite                 */
     PANEL_MAX_CONNECTIONS = 100, /* of WebSockets and other requests together                        */
+    PANEL_SHARE = 30,           /* of one address (IPv6: of one /64), besides clients that are in    */
     PANEL_MAX_BODY = 1 << 26    /* bytes; a longer one is not read                                   */
 };
 
@@ -45,7 +46,8 @@ struct panel_answer {
 enum panel_needs {              /* bits                                                              */
     PANEL_WRITES = 1,           /* the client has a text to send                                     */
     PANEL_READS = 2,            /* messages of the client may be read                                */
-    PANEL_DROPS = 4             /* the connection ends                                               */
+    PANEL_DROPS = 4,            /* the connection ends                                               */
+    PANEL_IS_IN = 8             /* the client has the token, so it is no stranger                    */
 };
 
 struct panel_handler {          /* the panel's functions; `panel` or `requests` is their first argument */
@@ -61,7 +63,7 @@ struct panel_handler {          /* the panel's functions; `panel` or `requests` 
     unsigned (*needs)(struct panel *panel, struct panel_client *client); /* enum panel_needs */
 
     struct panel_requests *requests;
-    /* NULL: no memory */
+    /* NULL: no memory. A request with an answer before its body was read is refused. */
     struct panel_exchange *(*request)(struct panel_requests *requests, const struct panel_request *request);
     void (*body)(struct panel_requests *requests, struct panel_exchange *exchange, const void *bytes, size_t n);
     void (*body_end)(struct panel_requests *requests, struct panel_exchange *exchange);

@@ -59,14 +59,20 @@ void panel_folder_close(struct panel_folder *f)
 
 /* ---- an upload --------------------------------------------------------------------------------- */
 
-/* Returns the extension of a sound file; NULL: another one. */
-static const char *sound_extension(const char *name)
+/* Returns the extension of a file that may be uploaded; NULL: another one. */
+static const char *known_extension(const char *name)
 {
-    static const char *const known[] = {".wav", ".flac", ".aif", ".aiff", ".w64", ".caf", ".ogg", ".rf64"};
+    static const char *const known[] = {".wav", ".flac", ".aif", ".aiff", ".w64", ".caf", ".ogg", ".rf64", ".txt"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot && dot > name && i < sizeof known / sizeof *known; i++)
         if (strcasecmp(dot, known[i]) == 0) return known[i];
     return NULL;
+}
+
+static bool is_text(const char *name)
+{
+    const char *extension = known_extension(name);
+    return extension && strcmp(extension, ".txt") == 0;
 }
 
 /* %r in a name would stand for a rate. */
@@ -94,18 +100,20 @@ static int64_t max_bytes(const struct panel_folder *f)
 int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const char *name, int64_t bytes, char *why,
                        size_t cap)
 {
-    const char *extension = sound_extension(name);
+    const char *extension = known_extension(name);
     *u = (struct panel_upload){.fd = -1};
     bucket_fill(&f->begins, 1.0 / PANEL_UPLOAD_S, PANEL_UPLOADS, stopwatch_now());
     if (!is_name(name) || strlen(name) > 200)
         return message_write(why, cap, "give a name without slash, %%, dot in front or control character"), 400;
     if (!extension)
-        return message_write(why, cap, "%s: only sound files can be uploaded: wav, flac, aiff, w64, caf, ogg, rf64",
-                             name),
+        return message_write(
+                   why, cap,
+                   "%s: only sound files (wav, flac, aiff, w64, caf, ogg, rf64) and texts (txt) can be uploaded", name),
                415;
     if (bytes < 1) return message_write(why, cap, "%s: the file is empty, or its length is not given", name), 411;
-    if (bytes > PANEL_MAX_BODY)
-        return message_write(why, cap, "%s: has more than %d MiB; use a shorter mask", name, PANEL_MAX_BODY >> 20), 413;
+    int max_mib = (is_text(name) ? PANEL_UPLOAD_TEXT : PANEL_MAX_BODY) >> 20;
+    if (bytes > (int64_t)max_mib << 20)
+        return message_write(why, cap, "%s: has more than %d MiB; use a shorter mask", name, max_mib), 413;
     if (f->bytes + bytes > max_bytes(f))
         return message_write(why, cap,
                              "%s: this session's uploads would take more than a quarter of what is free, or "
@@ -161,6 +169,37 @@ static bool is_short(const char *path, int rate, char *why, size_t cap)
            message_write(why, cap, ": has more than 2^24 samples, or does not say how many; use a shorter mask");
 }
 
+/* Can a line of a text name no file? Numbers, comments, and the lines of equalisers cannot. */
+static bool is_harmless(const char *line)
+{
+    static const char *const keys[] = {"Filter", "Preamp:", "GraphicEQ:", "Channel:"};
+    line += strspn(line, " \t\r\n");
+    if (!*line || *line == '#' || *line == '*') return true;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strncmp(line, keys[i], strlen(keys[i])) == 0) return !strpbrk(line, "/\\\"'`{}[]<>%");
+    return line[strspn(line, "0123456789+-.eE,; \t\r\n")] == 0;
+}
+
+/* A configuration could name any file of this machine. */
+static bool is_harmless_text(const struct panel_folder *f, const struct panel_upload *u, char *why, size_t cap)
+{
+    int fd = openat(f->fd, u->part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    char *line = NULL;
+    size_t size = 0, number = 0;
+    bool good = file != NULL;
+    for (ssize_t n; good && (n = getline(&line, &size, file)) > 0;) {
+        size_t mark = number++ == 0 && strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark of UTF-8 */
+        good = strlen(line) == (size_t)n && is_harmless(line + mark);
+    }
+    free(line);
+    if (file) fclose(file);
+    return good || message_write(why, cap,
+                                 ":%zu: an uploaded text may have numbers, comments, and lines Filter, Preamp, "
+                                 "GraphicEQ and Channel alone; name other configurations on the command line",
+                                 number);
+}
+
 /* Renames a file of a folder, and replaces none. A network file system may lack RENAME_NOREPLACE. */
 static bool rename_new(int folder, const char *from, const char *to)
 {
@@ -175,7 +214,8 @@ bool panel_upload_check(struct panel_folder *f, struct panel_upload *u, int n_in
     hc_responses mask = {0};
     char path[sizeof u->path], reason[MESSAGE_CAP] = "";
     snprintf(path, sizeof path, "%s/%s", f->path, u->part);
-    bool good = is_short(path, rate, reason, sizeof reason) &&
+    bool good = (is_text(u->part) ? is_harmless_text(f, u, reason, sizeof reason)
+                                  : is_short(path, rate, reason, sizeof reason)) &&
                 hc_responses_load(path, 0, rate, 0, &mask, reason, sizeof reason) == HC_OK &&
                 hc_responses_route(&mask, path, n_in, reason, sizeof reason) == HC_OK;
     hc_responses_free(&mask);

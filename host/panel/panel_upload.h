@@ -1,6 +1,6 @@
 /* panel_upload - files that clients of a panel upload: each goes into a file of the panel's folder, and gets its name
- * when the reader of masks has accepted it. Only sound files are accepted: a configuration may name any file of this
- * machine, and a damaged SOFA file may crash HDF5. */
+ * when the reader of masks has accepted it. Only sound files, and texts that can name no file, are accepted: a
+ * configuration may name any file of this machine, and a damaged SOFA file may crash HDF5. */
 #ifndef PANEL_UPLOAD_H
 #define PANEL_UPLOAD_H
 
@@ -13,6 +13,7 @@
 
 enum {
     PANEL_UPLOAD_SAMPLES = 1 << 24, /* max. of a file, at the session's rate; its bytes: PANEL_MAX_BODY */
+    PANEL_UPLOAD_TEXT = 1 << 20,  /* bytes of a text                                                 */
     PANEL_UPLOAD_ALL = 1 << 30,   /* max. of a session's files together                              */
     PANEL_UPLOADS = 10,           /* at once; then one every PANEL_UPLOAD_S                          */
     PANEL_UPLOAD_S = 6

@@ -73,7 +73,7 @@ bool directions_plot_write(const char *path, const char *name, const double (*ae
     drawing_group_end(&drawing);
     drawing.height = top + PANEL_ABOVE + PANEL_HEIGHT + PANEL_BELOW;
     bool good = drawing.failed ? message_write(why, cap, "%s: no memory; free some memory", path)
-                               : picture_write(path, &drawing, why, cap);
+                               : picture_write(path, NULL, &drawing, why, cap);
     drawing_free(&drawing);
     return good;
 }

@@ -69,9 +69,13 @@ static void write_bytes(FILE *file, const void *data)
     fwrite(bytes->at, 1, bytes->n, file);
 }
 
-bool picture_write(const char *path, const struct drawing *drawing, char *why, size_t cap)
+bool picture_write(const char *path, FILE *to, const struct drawing *drawing, char *why, size_t cap)
 {
     struct bytes picture = {0};
+    if (to) {
+        svg_write(drawing, to);
+        return !ferror(to) || message_write(why, cap, "%s: no memory for the plot; free some memory", path);
+    }
     bool good = picture_print(path, drawing, &picture, why, cap) && text_out(path, write_bytes, &picture, why, cap);
     free(picture.at);
     return good;

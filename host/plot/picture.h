@@ -4,10 +4,12 @@
 
 #include "drawing.h"
 
+#include <stdio.h>
+
 /* Is this the name of a picture that this build can write: .svg or, with Cairo, .png? false: why has the reason. */
 bool picture_check(const char *path, char *why, size_t cap);
 
-/* Writes the picture. false: why has the reason. */
-bool picture_write(const char *path, const struct drawing *drawing, char *why, size_t cap);
+/* Writes the picture into the file, or as SVG into a stream (to NULL: the file). false: why has the reason. */
+bool picture_write(const char *path, FILE *to, const struct drawing *drawing, char *why, size_t cap);
 
 #endif

@@ -275,7 +275,7 @@ bool plot_write(const char *path, const struct plot_curve *curves, int n, const 
         if (curves[i].rate > page->highest_rate) page->highest_rate = curves[i].rate;
         if (curves[i].rate < page->lowest_rate) page->lowest_rate = curves[i].rate;
     }
-    good = good && draw_page(page) ? picture_write(path, &page->drawing, why, cap)
+    good = good && draw_page(page) ? picture_write(path, settings->to, &page->drawing, why, cap)
                                    : message_write(why, cap, "%s: no memory; plot fewer curves", path);
     for (int kind = 0; kind < PLOT_PANELS; kind++) {
         for (int i = 0; page->traces[kind] && i < n; i++) trace_free(&page->traces[kind][i]);

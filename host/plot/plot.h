@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 enum plot_panel {           /* in the order in which they are drawn */
     PLOT_IMPULSE,           /* amplitude over time                                                   */
@@ -41,6 +42,7 @@ struct plot_settings {
     double range_db[2];     /* range of magnitudes; equal: 50 dB around the mean of the values      */
     double range_hz[2];     /* range of frequencies, the upper at least twice the lower; equal: 20 to 20000,
                                and to half the rate in a spectrogram                                 */
+    FILE *to;               /* gets the picture as SVG, and no file is made; NULL: a file            */
 };
 
 /* Draws n >= 1 curves. The file gets its name only when it is complete; the same curves give the same

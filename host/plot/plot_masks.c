@@ -141,7 +141,7 @@ bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *c
     bool good = g && masks;
     if (good) {
         *g = (struct gathering){.choice = choice, .paths = paths, .n_paths = n, .why = why, .cap = cap};
-        good = files_read_spares(paths, n, choice->path, why, cap);
+        good = choice->settings.to || files_read_spares(paths, n, choice->path, why, cap);
         for (; good && g->path < n; g->path++) good = add_mask(g, paths[g->path], rate, &masks[g->path]);
     } else {
         message_write(why, cap, "%s: no memory; free some memory", choice->path);

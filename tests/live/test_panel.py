@@ -185,6 +185,31 @@ def test_meters_and_spectra_show_the_signals(run, server):
         assert max(loudest[side][:band - 6]) < level - 40
 
 
+def test_spectra_fall_when_the_graph_rests(run, server):
+    pathlib.Path("half.txt").write_text("0.5\n")
+    client = run.jack(server, "half.txt", "--panel", 0, "--reconnect", ready=READY)
+    with WebSocket(port_of(client)) as panel:
+        result = server.stage(noise(480000, 2), 2, 480000)
+        wait_for("a spectrum", lambda: max(panel.answer("/spectrum")[2]) > -60)
+        server.kill()
+        server.finish.kill(), server.finish.wait()
+        wait_for("silence", lambda: panel.answer("/spectrum")[1:] == [[-150] * 61] * 2)
+        assert result
+    client.end()
+
+
+def test_texts_of_numbers_and_filters_may_be_uploaded(client, server):
+    texts = {"taps.txt": b"0.5\n", "eq.txt": b"\xef\xbb\xbf# AutoEq\r\nPreamp: -6.02 dB\r\n"
+             b"Filter 1: ON PK Fc 105 Hz Gain -0.1 dB Q 0.70\r\n", "graph.TXT": b"GraphicEQ: 20 -6.02; 20000 -6.02"}
+    with PanelControl(client) as panel:
+        for i, (name, text) in enumerate(texts.items()):
+            status, answer, _ = request(client, "POST", "/upload?name=" + name, text)
+            assert status == 200, answer
+            assert panel.ask("/mask", 3 + i)[1] == json.loads(answer)["mask"]
+            y = server.play(np.ones((4800, 2), np.float32), 2, 4800, silence=4800)
+            assert y[-1] == pytest.approx([0.5, 0.5], rel=0.02), name
+
+
 def test_a_preset_is_played_by_one_press(run, server):
     for name, gain in [("one", 1), ("two", 0.5), ("three", 0.25)]:
         pathlib.Path(f"{name}.txt").write_text(f"{gain}\n")
@@ -276,6 +301,8 @@ def test_a_quiet_session_prints_its_address(run, server):
     pathlib.Path("one.txt").write_text("1\n")
     client = run.jack(server, "one.txt", "-q", "--panel", 0, ready=READY)
     assert re.fullmatch(r"(haloconv: )?panel: http://127.0.0.1:\d+/\n?", client.said()), client.said()
+    with WebSocket(port_of(client)) as panel:
+        assert panel.answer("/log")[1:] == ["note", client.said().strip()]  # no error
 
 
 def test_a_taken_port_is_found_before_the_audio_starts(run, server):
@@ -326,6 +353,21 @@ def test_other_machines_need_the_token(run, server):
                 return True
         wait_for("the end of a slow client", is_dropped)
         panel.send("/ping", 1), panel.answer("/pong")
+    with WebSocket(port, takes=4096) as slow:  # reads all the time, but not all that it must have
+        slow.send("/token", token)
+        for _ in range(99):
+            slow.send("/ping", "x" * 4000)
+        n = 0
+        with contextlib.suppress(ConnectionError):
+            while got := len(slow.socket.recv(4096)):
+                n += got
+                time.sleep(0.05)
+        assert n < 350000, "the client got everything, so it did not miss a message"
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)  # a stranger's body is not awaited
+    connection.putrequest("POST", "/upload?name=a.wav")
+    connection.putheader("Content-Length", "1000000")
+    connection.endheaders()
+    assert connection.getresponse().status == 401
     with WebSocket(port, host=f"evil.example:{port}") as panel:
         assert panel.status == 403
     for headers, status in [({}, 401), ({"Authorization": f"Bearer {token[:-1]}"}, 401),
@@ -376,7 +418,10 @@ def test_an_upload_becomes_a_mask(client, server):
                                    ("/etc/up.wav", sound, 400), (".up.wav", sound, 400), ("a%7fb.wav", sound, 400),
                                    ("a%25r.wav", sound, 400), ("", sound, 400), ("x" * 201 + ".wav", sound, 400),
                                    ("up.conf", b"/convolver/new 1 1 64 64\n", 415), ("up.sofa", sound, 415),
-                                   ("up.txt", b"1\n", 415), ("hall.wav", sound, 409), ("none.wav", b"", 411),
+                                   ("up.txt", b"Include: /etc/passwd\n", 422), ("up.txt", b"1\n/etc/passwd\n", 422),
+                                   ("up.txt", b"/impulse/read 1 1 1 0 0 0 1 a.wav\n", 422), ("up.txt", b"1\0x\n", 422),
+                                   ("up.txt", b"Filter: {a: /etc/passwd}\n", 422), ("up.txt", b"1\n" * 600000, 413),
+                                   ("hall.wav", sound, 409), ("none.wav", b"", 411),
                                    ("noise.wav", os.urandom(1000), 422), ("cut.wav", sound[:30], 422)]:
             assert upload(name, body)[0] == status, name
         connection = http.client.HTTPConnection("127.0.0.1", port_of(client), timeout=PATIENCE)
@@ -415,10 +460,75 @@ def test_uploads_that_lie_are_refused(run, server):
     header = struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + n, b"WAVEfmt ", 16, 1, 1, 48000, 48000, 1, 8, b"data", n)
     status, answer, _ = request(client, "POST", "/upload?name=long.wav", header + bytes(n))
     assert status == 422 and b"2^24" in answer, answer
-    assert request(client, "POST", "/upload?name=up.txt", bytes(1 << 23))[0] == 415  # read to its end
+    assert request(client, "POST", "/upload?name=up.exe", bytes(1 << 23))[0] == 415  # read to its end
     assert request(client, "GET", "/plot?mask=1&kind=step")[0] == 200
     client.end()
     assert sorted(p.name for p in folder.iterdir()) == [".1.wav", ".plot.svg", "more.wav"]
+
+
+def test_a_plot_makes_no_file_and_follows_no_link(run, server):
+    """Others may make names in the folder: a link to a file of the user, or a FIFO that nobody reads."""
+    write("one.wav", np.full((64, 2), 0.25, np.float32))
+    pathlib.Path("precious").write_text("precious")
+    folder = pathlib.Path("folder")
+    folder.mkdir()
+    client = run.jack(server, "one.wav", "--panel", 0, "--panel-folder", "folder", ready=READY)
+    names = [f".plot{client.process.pid}.svg", ".plot.svg"]
+    for name in names:
+        (folder / name).symlink_to("../precious")
+    status, body, _ = request(client, "GET", "/plot?mask=1&kind=step")
+    assert status == 200 and b"<svg" in body and b"one.wav" in body
+    assert pathlib.Path("precious").read_text() == "precious" and sorted(os.listdir(folder)) == sorted(names)
+    for name in names:
+        (folder / name).unlink(), os.mkfifo(folder / name)
+    assert request(client, "GET", "/plot?mask=1&kind=phase")[0] == 200
+    client.end()
+
+
+def test_slow_bodies_of_strangers_keep_nobody_out(run, server):
+    """A byte of a body each second, of 100 requests that are refused, from one address, and silent connections."""
+    pathlib.Path("one.txt").write_text("1\n")
+    client = run.jack(server, "one.txt", "--panel", "0.0.0.0:0", ready=READY)
+    port, token = port_of(client), re.search(r"/#([0-9a-f]{32})$", client.said(), re.M)[1]
+    head = b"POST %s HTTP/1.1\r\nHost: %s:%d\r\nContent-Length: 60000000\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE)) for _ in range(100)]
+        for i, each in enumerate(slow):
+            with contextlib.suppress(ConnectionError):
+                each.sendall([b"", head % (b"/upload?name=a.wav", b"127.0.0.1", port),
+                              head % (b"/", b"127.0.0.1", port), head % (b"/", b"evil.example", port)][i % 4])
+        def comes(address):
+            with contextlib.suppress(ConnectionError), WebSocket(port, address=address) as panel:
+                panel.send("/token", token)
+                return panel.answer()[0] == "/hello"
+        for address in ["127.0.0.2", "127.0.0.1"]:
+            wait_for("a place", lambda: comes(address), 2)
+        began = time.monotonic()
+        for each in slow:
+            while True:
+                with contextlib.suppress(ConnectionError):
+                    each.sendall(b"x")
+                each.settimeout(0.05)
+                try:
+                    if not each.recv(4096):
+                        break
+                except TimeoutError:
+                    assert time.monotonic() - began < 8, "a slow body is read for ever"
+                except ConnectionError:
+                    break
+    client.end()
+
+
+def test_an_upload_that_is_too_large_gets_its_answer(client):
+    """The client sends all that it has before it reads."""
+    for size in [(1 << 26) + 1, 1 << 21]:
+        name = "big.wav" if size > 1 << 26 else "big.exe"
+        connection = http.client.HTTPConnection("127.0.0.1", port_of(client), timeout=PATIENCE)
+        connection.putrequest("POST", f"/upload?name={name}")
+        connection.putheader("Content-Length", str(size))
+        connection.endheaders()
+        connection.send(bytes(1 << 21))
+        assert connection.getresponse().status == (413 if size > 1 << 26 else 415)
 
 
 def test_a_plot_is_drawn_once(client):

@@ -117,6 +117,13 @@ def start(run, *options, masks=("one.txt", "half.txt", "quarter.txt"), env=None,
     return server, run.jack(server, *masks, "--panel", panel, *options, env=env)
 
 
+def open_panel(page, client):
+    """The page of a session, once it shows what the session has."""
+    page.open(address(client))
+    page.wait(TOGETHER)
+    return page
+
+
 def ratio(server, silence=0, n_frames=2400):
     """The output's level relative to the input's."""
     x = noise(n_frames, 2)
@@ -139,9 +146,7 @@ def test_controls_of_masks_and_gains_change_the_sound(run, chromium):
     presets.mkdir(parents=True)
     (presets / "night.conf").write_text("mask = ../../quarter.txt\ngain = -3\n")
     server, client = start(run, env={"XDG_CONFIG_HOME": str(presets.parent)})
-    page = chromium
-    page.open(address(client))
-    page.wait(TOGETHER)
+    page = open_panel(chromium, client)
     shown_mask(page, "one.txt")
     client.says("3 masks ready")
 
@@ -292,9 +297,7 @@ def test_controls_of_a_source_change_the_sound(run, chromium):
     make_bank()
     server, client = start(run, "--sources", 2, "--glide", 0, "--distance-gain", 1, "--place", "2:0,0",
                            masks=["bank.csv"])
-    page = chromium
-    page.open(address(client))
-    page.wait(TOGETHER)
+    page = open_panel(chromium, client)
     page.wait("document.querySelectorAll('#source option').length === 2")
     page.run("document.getElementById('circle').focus()")
     page.press("PageDown")
@@ -445,9 +448,7 @@ def test_names_and_messages_of_any_text_do_no_harm(run, chromium):
     pathlib.Path("deep").mkdir()
     pathlib.Path("deep", name).write_text("0.5\n")
     server, client = start(run, masks=["one.txt", f"deep/{name}"])
-    page = chromium
-    page.open(address(client))
-    page.wait(TOGETHER)
+    page = open_panel(chromium, client)
     page.click("#mask-list li:nth-child(2) button")
     page.wait("state.mask === state.hello.masks[1]")
     assert page.text("#mask") == page.text("#mask-list li:nth-child(2)") == name
@@ -475,9 +476,7 @@ def test_names_and_messages_of_any_text_do_no_harm(run, chromium):
 @needs_page
 def test_uploads_are_sent_one_after_the_other(run, chromium):
     server, client = start(run)
-    page = chromium
-    page.open(address(client))
-    page.wait(TOGETHER)
+    page = open_panel(chromium, client)
     assert page.run("""
         window.posts = {sent: 0, active: 0, max: 0};
         const before = XMLHttpRequest.prototype.send;
@@ -539,9 +538,7 @@ def test_a_page_keeps_the_token_and_asks_for_it(run, chromium):
 def test_tab_reaches_every_control_and_controls_have_names_and_texts_contrast(run, chromium):
     make_bank()
     server, client = start(run, "--sources", 3, masks=["bank.csv"])
-    page = chromium
-    page.open(address(client))
-    page.wait(TOGETHER)
+    page = open_panel(chromium, client)
     page.wait("document.querySelectorAll('#source option').length === 3")
 
     seen = []
@@ -642,9 +639,7 @@ def test_ten_pages_leave_the_callback_alone(run, chromium):
 @needs_page
 def test_many_masks_and_channels_can_be_read(run, chromium):
     server, client = start(run)
-    page = chromium
-    page.open(address(client))
-    page.wait(TOGETHER)
+    page = open_panel(chromium, client)
     page.run("""socket.onclose = socket.onmessage = null;
         hello({n_in: 64, n_out: 64, masks: Array.from({length: 40}, (_, i) => `row ${i}.wav`)});
         mask("row 39.wav");""")

@@ -2,15 +2,25 @@
 #include "host/panel/panel_server.h"
 
 #include <libwebsockets.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 enum { TICK_US = 100000, TIMEOUT_S = 5, MAX_TEXTS = 16 /* sent in one turn of a client */, SEND_BYTES = 1 << 15 };
+/* An upload has this time in all. Of a refused request so much is read, for so long: a client that sends all that the
+ * sockets take before it reads gets its answer. */
+enum { BODY_S = 300, REFUSED_S = 1, REFUSED_BYTES = 1 << 23 };
 _Static_assert((int)PANEL_PADDING >= (int)LWS_PRE, "libwebsockets writes its header before a text");
 
 struct server;
+
+struct guest { /* a TCP connection, from its first packet on */
+    struct lws *wsi;
+    unsigned char address[16]; /* IPv4, or the first 8 bytes of IPv6 */
+    bool is_in;                /* a client with the token */
+};
 
 struct connection {
     struct connection *next, **before; /* in the server's list */
@@ -19,6 +29,10 @@ struct connection {
     struct panel_client *client;     /* NULL: not a WebSocket */
     struct panel_exchange *exchange; /* NULL: no request */
     bool has_body, is_head_sent, is_paused, is_dropped;
+    bool is_refused; /* before its body, which is read to no end; is_answered: it has the answer */
+    bool is_answered;
+    int64_t n_refused;            /* bytes of that body */
+    lws_usec_t end_us;            /* when the connection is cut; 0: not */
     size_t n;                     /* bytes of `text` */
     char text[PANEL_MAX_MESSAGE]; /* the message that is arriving */
 };
@@ -27,7 +41,8 @@ struct server {
     struct panel_handler handler;
     struct lws_context *context;
     struct connection *connections;
-    int n_connections;
+    struct guest guests[PANEL_MAX_CONNECTIONS]; /* [n_guests], the oldest first */
+    int n_guests;
     lws_sorted_usec_list_t timer;
 };
 
@@ -38,6 +53,52 @@ static void on_timer(lws_sorted_usec_list_t *timer)
 }
 
 /* ---- connections ------------------------------------------------------------------------------- */
+
+/* Ends a connection, whatever its client does. libwebsockets alone would wait for the client. */
+static void cut(struct lws *wsi)
+{
+    shutdown(lws_get_socket_fd(wsi), SHUT_RDWR);
+}
+
+static void read_address(struct lws *wsi, unsigned char address[16])
+{
+    struct sockaddr_storage from = {0};
+    memset(address, 0, 16);
+    if (getpeername(lws_get_socket_fd(wsi), (struct sockaddr *)&from, &(socklen_t){sizeof from}) != 0) return;
+    const struct in6_addr *ip6 = &((const struct sockaddr_in6 *)&from)->sin6_addr;
+    if (from.ss_family == AF_INET)
+        memcpy(address + 12, &((const struct sockaddr_in *)&from)->sin_addr, 4);
+    else if (IN6_IS_ADDR_V4MAPPED(ip6))
+        memcpy(address + 12, ip6->s6_addr + 12, 4);
+    else
+        memcpy(address, ip6->s6_addr, 8); /* one machine may have all addresses of these 64 bits */
+}
+
+static struct guest *find_guest(struct server *s, const struct lws *wsi)
+{
+    struct guest *g = s->guests;
+    while (g < s->guests + s->n_guests && g->wsi != wsi) g++;
+    return g < s->guests + s->n_guests ? g : NULL;
+}
+
+/* Cuts the oldest connection of an address that has its share: neither it nor its neighbours are kept out for long. */
+static void add_guest(struct server *s, struct lws *wsi)
+{
+    struct guest *g = &s->guests[s->n_guests], *oldest = NULL;
+    int n = 0;
+    *g = (struct guest){.wsi = wsi};
+    read_address(wsi, g->address);
+    for (struct guest *each = g; each-- > s->guests;)
+        if (!each->is_in && memcmp(each->address, g->address, sizeof g->address) == 0 && ++n) oldest = each;
+    if (n >= PANEL_SHARE) cut(oldest->wsi);
+    s->n_guests++;
+}
+
+static void remove_guest(struct server *s, const struct lws *wsi)
+{
+    struct guest *g = find_guest(s, wsi);
+    if (g) memmove(g, g + 1, (size_t)(s->guests + s->n_guests-- - g - 1) * sizeof *g);
+}
 
 static void enlist(struct server *s, struct connection *c, struct lws *wsi)
 {
@@ -136,7 +197,7 @@ static void wait_for_answer(struct connection *c)
     lws_callback_on_writable(c->wsi);
 }
 
-/* The answer comes when the body has been read, so that the client reads it; but not if that is too long. */
+/* The answer comes when the body has been read, or at once if the request is refused. */
 static int begin_exchange(struct server *s, struct connection *c, struct lws *wsi, const char *path)
 {
     static const char site_name[] = "sec-fetch-site:";
@@ -163,7 +224,11 @@ static int begin_exchange(struct server *s, struct connection *c, struct lws *ws
                                     .bytes = *length ? strtoll(length, NULL, 10) : -1};
     c->exchange = s->handler.request(s->handler.requests, &request);
     if (!c->exchange) return -1;
-    c->has_body = request.is_post && request.bytes > 0 && request.bytes <= PANEL_MAX_BODY;
+    struct panel_answer answer;
+    bool is_body = request.is_post && request.bytes != 0;
+    c->is_refused = is_body && s->handler.answer(s->handler.requests, c->exchange, &answer);
+    c->has_body = is_body && !c->is_refused;
+    if (is_body) c->end_us = lws_now_usecs() + (c->is_refused ? REFUSED_S : BODY_S) * (lws_usec_t)LWS_US_PER_SEC;
     if (!c->has_body) wait_for_answer(c);
     return 0;
 }
@@ -189,12 +254,12 @@ static int write_head(struct connection *c, const struct panel_answer *answer)
     return lws_write(c->wsi, start, (size_t)(at - start), LWS_WRITE_HTTP_HEADERS) < 0 ? -1 : 0;
 }
 
-/* The connection ends with the answer. */
+/* The connection ends with the answer, or after it if the client still sends its body: it would not get the answer. */
 static int write_answer(struct connection *c)
 {
     struct panel_handler *h = &c->server->handler;
     struct panel_answer answer;
-    if (!c->exchange || !h->answer(h->requests, c->exchange, &answer)) return 0;
+    if (!c->exchange || c->is_answered || !h->answer(h->requests, c->exchange, &answer)) return 0;
     if (!c->is_head_sent) {
         c->is_head_sent = true;
         if (write_head(c, &answer) < 0) return -1;
@@ -206,7 +271,29 @@ static int write_answer(struct connection *c)
     memcpy(body + PANEL_PADDING, answer.bytes, answer.n);
     lws_write(c->wsi, body + PANEL_PADDING, answer.n, LWS_WRITE_HTTP_FINAL); /* keeps what the socket does not take */
     free(body);
-    return -1;
+    c->is_answered = true;
+    return c->is_refused ? 0 : -1;
+}
+
+/* Reads a piece of a body. */
+static int read_body(struct connection *c, const void *bytes, size_t n)
+{
+    struct panel_handler *h = &c->server->handler;
+    if (c->exchange && c->has_body) h->body(h->requests, c->exchange, bytes, n);
+    if (c->is_refused && (c->n_refused += (int64_t)n) > REFUSED_BYTES) return -1;
+    return 0;
+}
+
+static int end_body(struct connection *c)
+{
+    struct panel_handler *h = &c->server->handler;
+    c->is_refused = false; /* the body is read, and the connection may end */
+    if (!c->exchange || !c->has_body) return c->is_answered ? -1 : 0;
+    c->has_body = false;
+    c->end_us = 0;
+    h->body_end(h->requests, c->exchange);
+    wait_for_answer(c);
+    return 0;
 }
 
 static void end_exchange(struct connection *c)
@@ -225,14 +312,14 @@ static int callback(struct lws *wsi, enum lws_callback_reasons reason, void *use
     struct panel_handler *h = &s->handler;
     switch (reason) {
     case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
-        return s->n_connections >= PANEL_MAX_CONNECTIONS;
+        return s->n_guests >= PANEL_MAX_CONNECTIONS;
     case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
-        s->n_connections++;
+        add_guest(s, wsi);
         /* A client that takes nothing is noticed when this buffer is full. */
         setsockopt(lws_get_socket_fd(wsi), SOL_SOCKET, SO_SNDBUF, &(int){SEND_BYTES}, sizeof(int));
         return 0;
     case LWS_CALLBACK_WSI_DESTROY:
-        s->n_connections--;
+        remove_guest(s, wsi);
         return 0;
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: /* not to HTTP 2 */
         return strcmp(in, "websocket") == 0 ? 0 : -1;
@@ -255,14 +342,9 @@ static int callback(struct lws *wsi, enum lws_callback_reasons reason, void *use
     case LWS_CALLBACK_HTTP:
         return begin_exchange(s, c, wsi, in);
     case LWS_CALLBACK_HTTP_BODY:
-        if (c->exchange && c->has_body) h->body(h->requests, c->exchange, in, n);
-        return 0;
+        return read_body(c, in, n);
     case LWS_CALLBACK_HTTP_BODY_COMPLETION: /* comes again for each piece of a body that is longer than it said */
-        if (!c->exchange || !c->has_body) return 0;
-        c->has_body = false;
-        h->body_end(h->requests, c->exchange);
-        wait_for_answer(c);
-        return 0;
+        return end_body(c);
     case LWS_CALLBACK_HTTP_WRITEABLE:
         return c && !c->has_body ? write_answer(c) : 0;
     case LWS_CALLBACK_CLOSED_HTTP:
@@ -332,6 +414,9 @@ static void tend(struct connection *c)
         c->is_dropped = true;
         lws_set_timeout(c->wsi, PENDING_TIMEOUT_KILLED_BY_PARENT, 1); /* it may take nothing */
     }
+    struct guest *guest = c->client ? find_guest(c->server, c->wsi) : NULL;
+    if (guest) guest->is_in = needs & PANEL_IS_IN;
+    if (c->end_us && lws_now_usecs() > c->end_us) cut(c->wsi);
     if (needs & (PANEL_WRITES | PANEL_DROPS)) lws_callback_on_writable(c->wsi);
     if (needs & PANEL_READS && c->is_paused) {
         c->is_paused = false;

@@ -293,8 +293,8 @@ class Changes {
 }
 
 class Value {
-  /* row: {label, unit, min, max, step, typed, digits, off, initial}: typed numbers may have wider limits. set(value)
-   * sends it: a number or "off" */
+  /* row: {label, unit, min, max, step, typed, digits, off, initial, reset}: typed numbers may have wider limits; a
+   * double click sets `reset`, or else `initial`. set(value) sends it: a number or "off" */
   constructor(parent, id, row, set) {
     this.row = row, this.set = set, this.last = this.value = row.initial, this.changes = new Changes();
     const name = `${row.label}, ${row.unit}`, [min, max] = row.typed ?? [row.min, row.max];
@@ -310,6 +310,7 @@ class Value {
       this.box.append(this.off);
     }
     this.range.oninput = () => this.change(Number(this.range.value));
+    this.range.ondblclick = () => this.change(row.reset ?? row.initial);
     this.number.oninput = () => { this.isTyping = true; };
     this.number.onblur = () => {
       this.isTyping = false;
@@ -353,7 +354,8 @@ const GAIN = {unit: "dB", min: -60, max: 20, typed: [-80, 60], step: 0.5, off: t
 const gains = {};
 for (const [path, label, initial] of [["/gain", "Output", 0], ["/wet", "Wet (convolved)", 0],
   ["/dry", "Dry (input)", -20]])
-  gains[path] = new Value($("gain-list"), path.slice(1), {...GAIN, label, initial}, value => sendSoon(path, value));
+  gains[path] = new Value($("gain-list"), path.slice(1), {...GAIN, label, initial, reset: path === "/dry" ? "off" : 0},
+    value => sendSoon(path, value));
 
 /* ---- state: masks, A/B, bypass ----------------------------------------------------------------------------------- */
 
@@ -910,7 +912,12 @@ async function plot() {
 $("plot-draw").onclick = plot;
 $("plot-mask").onchange = $("plot-kind").onchange = () => { if (!$("plot-image").hidden) plot(); };
 
+const MAX_UPLOAD = 2 ** 26; /* bytes: PANEL_MAX_BODY */
 function upload(file) {
+  if (file.size > MAX_UPLOAD) { /* the answer could be lost while the browser sends */
+    showError(`${file.name}: has more than ${MAX_UPLOAD / 2 ** 20} MiB; use a shorter mask`);
+    return Promise.resolve();
+  }
   return new Promise(done => {
     const request = new XMLHttpRequest(), text = $("upload-text");
     const end = message => {

@@ -68,6 +68,37 @@ bool import_is_configuration(const char *path)
     return found;
 }
 
+/* ---- keys --------------------------------------------------------------------------------------- */
+
+static const char *next_word(const char *at)
+{
+    at += strcspn(at, " ");
+    return at + strspn(at, " ");
+}
+
+bool import_key_is_known(const char *known, const char *key)
+{
+    size_t length = strlen(key);
+    for (const char *at = known; length && *at; at = next_word(at))
+        if (strcspn(at, " ") == length && strncmp(at, key, length) == 0) return true;
+    return false;
+}
+
+int import_key_near(const char *known, const char *key, const char **word)
+{
+    size_t n = strlen(key);
+    for (const char *w = known; *w; w = next_word(w)) {
+        size_t m = strcspn(w, " "), head = 0, tail = 0;
+        while (head < n && head < m && key[head] == w[head]) head++;
+        while (tail < n - head && tail < m - head && key[n - 1 - tail] == w[m - 1 - tail]) tail++;
+        size_t a = n - head - tail, b = m - head - tail;
+        bool is_swapped = a == 2 && b == 2 && key[head] == w[head + 1] && key[head + 1] == w[head];
+        *word = w;
+        if (m > 2 && ((a <= 1 && b <= 1) || is_swapped)) return (int)m;
+    }
+    return 0;
+}
+
 /* ---- channels ----------------------------------------------------------------------------------- */
 
 static hc_port *ports_make(struct arena *arena, const hc_port *given, int n, const char *stem)

@@ -3,6 +3,7 @@
 #include "configuration_sources.h"
 #include "dsp/base/c_locale.h"
 #include "dsp/base/error.h"
+#include "dsp/masks/sound_header.h"
 #include "dsp/masks/utf16.h"
 
 #include <fcntl.h>
@@ -180,7 +181,12 @@ static void text_read(struct import *import)
     struct configuration *c = import->c;
     const struct import_format *format = format_find(c->diagnostics.path, import->text, import->bytes);
     const char *end = memchr(import->text, 0, import->bytes);
+    const char *foreign = format ? NULL : sound_foreign(import->text, import->bytes);
     int line = 1;
+    if (foreign) {
+        diagnostic(&c->diagnostics, HC_EINVAL, 0, NULL, "%s", foreign);
+        return;
+    }
     if (end) {
         for (const char *at = import->text; at < end; at++) line += *at == '\n';
         diagnostic(&c->diagnostics, HC_EINVAL, line, NULL, "is not text; give a sound file the ending .wav");

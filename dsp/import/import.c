@@ -3,6 +3,7 @@
 #include "configuration_sources.h"
 #include "dsp/base/c_locale.h"
 #include "dsp/base/error.h"
+#include "dsp/masks/sound_header.h"
 #include "dsp/masks/utf16.h"
 
 #include <fcntl.h>
@@ -66,6 +67,37 @@ bool import_is_configuration(const char *path)
     bool found = format_find(path, utf8 ? utf8 : text, utf8 ? utf8_bytes : (size_t)bytes) != NULL;
     free(utf8);
     return found;
+}
+
+/* ---- keys --------------------------------------------------------------------------------------- */
+
+static const char *next_word(const char *at)
+{
+    at += strcspn(at, " ");
+    return at + strspn(at, " ");
+}
+
+bool import_key_is_known(const char *known, const char *key)
+{
+    size_t length = strlen(key);
+    for (const char *at = known; length && *at; at = next_word(at))
+        if (strcspn(at, " ") == length && strncmp(at, key, length) == 0) return true;
+    return false;
+}
+
+int import_key_near(const char *known, const char *key, const char **word)
+{
+    size_t n = strlen(key);
+    for (const char *w = known; *w; w = next_word(w)) {
+        size_t m = strcspn(w, " "), head = 0, tail = 0;
+        while (head < n && head < m && key[head] == w[head]) head++;
+        while (tail < n - head && tail < m - head && key[n - 1 - tail] == w[m - 1 - tail]) tail++;
+        size_t a = n - head - tail, b = m - head - tail;
+        bool is_swapped = a == 2 && b == 2 && key[head] == w[head + 1] && key[head + 1] == w[head];
+        *word = w;
+        if (m > 2 && ((a <= 1 && b <= 1) || is_swapped)) return (int)m;
+    }
+    return 0;
 }
 
 /* ---- channels ----------------------------------------------------------------------------------- */
@@ -149,7 +181,12 @@ static void text_read(struct import *import)
     struct configuration *c = import->c;
     const struct import_format *format = format_find(c->diagnostics.path, import->text, import->bytes);
     const char *end = memchr(import->text, 0, import->bytes);
+    const char *foreign = format ? NULL : sound_foreign(import->text, import->bytes);
     int line = 1;
+    if (foreign) {
+        diagnostic(&c->diagnostics, HC_EINVAL, 0, NULL, "%s", foreign);
+        return;
+    }
     if (end) {
         for (const char *at = import->text; at < end; at++) line += *at == '\n';
         diagnostic(&c->diagnostics, HC_EINVAL, line, NULL, "is not text; give a sound file the ending .wav");

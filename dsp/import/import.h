@@ -37,6 +37,13 @@ bool import_is_configuration(const char *path);
 /* Loads a configuration, as hc_responses_load does. */
 int import_responses(const char *path, int n_in, int rate, unsigned flags, hc_responses *responses, struct reason *why);
 
+/* Is the key one of the words of `known`, which blanks separate? */
+bool import_key_is_known(const char *known, const char *key);
+
+/* Returns the length of the word of `known` that differs from the key in one letter only: another, a missing, an added
+ * or a swapped one; *word is its start. 0: there is none. */
+int import_key_near(const char *known, const char *key, const char **word);
+
 /* Add an error, warning or note of a reader, with its line, from 1, and its statement. */
 #define IMPORT_REFUSE(import, line, statement, ...)                                                                    \
     diagnostic(&(import)->c->diagnostics, HC_EINVAL, line, statement, __VA_ARGS__)

@@ -7,6 +7,9 @@
 enum { MAX_NODES = 2048, DEFAULT_RATE = 48000 };
 enum { MAX_COPIES = 64, MAX_SINK_CHANNELS = 64 }; /* PipeWire's limits */
 #define MODULE "libpipewire-module-filter-chain"
+#define STREAM_KEYS                                                                                                    \
+    "node.name node.description media.class target.object node.target audio.rate audio.channels audio.position "       \
+    "audio.layout audio.format audio.allowed-rates"
 
 struct graph {
     struct import *import;
@@ -109,6 +112,7 @@ static bool add_node(struct graph *g, const struct relaxed *json)
 static void add_link(struct graph *g, const struct relaxed *json)
 {
     struct import *import = g->import;
+    relaxed_keys(import, "link", json, "output input", false);
     const struct relaxed *output = relaxed_get(json, "output"), *input = relaxed_get(json, "input");
     int from, from_port, to, to_port;
     if (!relaxed_is(import, "filter.graph", json, RELAXED_MAP, "links")) return;
@@ -191,6 +195,45 @@ static const struct relaxed *owner_of(const struct graph *g, const struct relaxe
     return relaxed_get(stream, key) ? stream : g->args;
 }
 
+/* clang-format off */
+static const struct {
+    const char *name, *positions;
+} layouts[] = { /* of PipeWire 1.6 */
+    {"Mono", "MONO"}, {"Stereo", "FL FR"}, {"Quad", "FL FR RL RR"}, {"Pentagonal", "FL FR RL RR FC"},
+    {"Hexagonal", "FL FR RL RR FC RC"}, {"Octagonal", "FL FR RL RR FC RC SL SR"},
+    {"Cube", "FL FR RL RR TFL TFR TRL TRR"}, {"MPEG-1.0", "MONO"}, {"MPEG-2.0", "FL FR"},
+    {"MPEG-3.0A", "FL FR FC"}, {"MPEG-3.0B", "FC FL FR"}, {"MPEG-4.0A", "FL FR FC RC"},
+    {"MPEG-4.0B", "FC FL FR RC"}, {"MPEG-5.0A", "FL FR FC SL SR"}, {"MPEG-5.0B", "FL FR SL SR FC"},
+    {"MPEG-5.0C", "FL FC FR SL SR"}, {"MPEG-5.0D", "FC FL FR SL SR"}, {"MPEG-5.1A", "FL FR FC LFE SL SR"},
+    {"MPEG-5.1B", "FL FR SL SR FC LFE"}, {"MPEG-5.1C", "FL FC FR SL SR LFE"}, {"MPEG-5.1D", "FC FL FR SL SR LFE"},
+    {"MPEG-6.1A", "FL FR FC LFE SL SR RC"}, {"MPEG-7.1A", "FL FR FC LFE RL RR SL SR"},
+    {"MPEG-7.1B", "FC SL SR FL FR RL RR LFE"}, {"MPEG-7.1C", "FL FR FC LFE SL SR RL RR"}, {"2.1", "FL FR LFE"},
+    {"2RC", "FL FR RC"}, {"2FC", "FL FR FC"}, {"3.1", "FL FR FC LFE"}, {"4.0", "FL FR FC RC"},
+    {"2.2", "FL FR SL SR"}, {"4.1", "FL FR FC LFE RC"}, {"5.0", "FL FR FC SL SR"}, {"5.0R", "FL FR FC RL RR"},
+    {"5.1", "FL FR FC LFE SL SR"}, {"5.1R", "FL FR FC LFE RL RR"}, {"6.0", "FL FR FC RC SL SR"},
+    {"6.0F", "FL FR FLC FRC SL SR"}, {"6.1", "FL FR FC LFE RC SL SR"}, {"6.1F", "FL FR FC LFE RL RR RC"},
+    {"7.0", "FL FR FC RL RR SL SR"}, {"7.0F", "FL FR FC FLC FRC SL SR"}, {"7.1", "FL FR FC LFE RL RR SL SR"},
+    {"7.1W", "FL FR FC LFE FLC FRC SL SR"}, {"7.1WR", "FL FR FC LFE RL RR FLC FRC"},
+};
+/* clang-format on */
+
+/* Returns the positions of audio.layout. NULL: it is missing, or AUX with a number, which *number gets, or an error was
+ * reported. */
+static const char *layout_positions(struct import *import, const struct relaxed *owner, const char *name, int *number)
+{
+    const char *layout = relaxed_text(import, name, owner, "audio.layout", NULL);
+    if (!layout) return NULL;
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+        if (strcmp(layout, layouts[i].name) == 0) return layouts[i].positions;
+    if (strncmp(layout, "AUX", 3) == 0 && layout[3] && !layout[3 + strspn(layout + 3, "0123456789")])
+        *number = strlen(layout) < 8 ? atoi(layout + 3) : MASK_MAX_CHANNELS + 1;
+    else
+        IMPORT_REFUSE(import, relaxed_get(owner, "audio.layout")->line, name,
+                      "audio.layout \"%.40s\" is unknown; use a layout of PipeWire, such as 5.1, or audio.position",
+                      layout);
+    return NULL;
+}
+
 /* Reads the channel count and the channel names of a stream. Returns 0 if there is no count. */
 static int read_channels(const struct graph *g, const struct relaxed *stream, const char *name, hc_port *ports)
 {
@@ -198,6 +241,8 @@ static int read_channels(const struct graph *g, const struct relaxed *stream, co
     const struct relaxed *position = relaxed_get(owner_of(g, stream, "audio.position"), "audio.position");
     const struct relaxed *owner = owner_of(g, stream, "audio.channels");
     int number = relaxed_whole(import, name, owner, "audio.channels", 0), n = 0;
+    const struct relaxed *with_layout = owner_of(g, stream, "audio.layout");
+    const char *positions = position ? position->text : layout_positions(import, with_layout, name, &number);
     if (position && position->kind != RELAXED_TEXT) {
         if (!relaxed_is(import, name, position, RELAXED_LIST, "audio.position")) return 0;
         for (const struct relaxed *item = position->items; item; item = item->next, n++) {
@@ -205,8 +250,8 @@ static int read_channels(const struct graph *g, const struct relaxed *stream, co
             if (n < MASK_MAX_CHANNELS) ports[n].name = item->text;
         }
         number = n;
-    } else if (position) { /* position is one text: "FL,FR" */
-        char *names = arena_text(import->c->arena, position->text), *rest;
+    } else if (positions) { /* one text: "FL,FR" */
+        char *names = arena_text(import->c->arena, positions), *rest;
         for (char *item = names ? strtok_r(names, " ,[]", &rest) : NULL; item;
              item = strtok_r(NULL, " ,[]", &rest), n++)
             if (n < MASK_MAX_CHANNELS) ports[n].name = item;
@@ -274,8 +319,8 @@ static void play_graph(struct graph *g, int copy)
 
 static void warn_volumes(struct import *import, const struct relaxed *graph)
 {
-    static const char *const keys[] = {"capture.volumes", "playback.volumes"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const keys[] = {"capture.volumes", "playback.volumes", "input.volumes", "output.volumes"};
+    for (int i = 0; i < 4; i++) {
         const struct relaxed *volumes = relaxed_of(import, "filter.graph", graph, keys[i], RELAXED_LIST);
         if (relaxed_items(volumes))
             IMPORT_WARN(import, volumes->line, keys[i], "a volume control is ignored: the controls stay as set");
@@ -298,6 +343,8 @@ static void read_graph(struct graph *g)
     struct import *import = g->import;
     int n_errors = import->c->diagnostics.n_errors;
     const struct relaxed *graph = relaxed_of(import, "args", g->args, "filter.graph", RELAXED_MAP);
+    relaxed_keys(import, "filter.graph", graph,
+                 "nodes links inputs outputs capture.volumes playback.volumes input.volumes output.volumes", false);
     const struct relaxed *nodes = relaxed_of(import, "filter.graph", graph, "nodes", RELAXED_LIST);
     int n = relaxed_count(nodes);
     if (import->c->diagnostics.n_errors > n_errors) return;
@@ -410,6 +457,9 @@ static void read_module(struct import *import, const struct relaxed *args)
                       .args = args,
                       .capture = relaxed_of(import, "args", args, "capture.props", RELAXED_MAP),
                       .playback = relaxed_of(import, "args", args, "playback.props", RELAXED_MAP)};
+    relaxed_keys(import, "args", args, "filter.graph capture.props playback.props " STREAM_KEYS, true);
+    relaxed_keys(import, "capture.props", g.capture, STREAM_KEYS, true);
+    relaxed_keys(import, "playback.props", g.playback, STREAM_KEYS, true);
     const struct relaxed *owner = owner_of(&g, g.capture, "audio.rate");
     double hz = relaxed_number(import, "audio.rate", owner, "audio.rate", DEFAULT_RATE);
     if (hz >= 1000 && hz <= 1 << 22)
@@ -436,6 +486,7 @@ static void read_pipewire(struct import *import)
     for (const struct relaxed *module = relaxed_items(modules); module; module = module->next) {
         if (!relaxed_is(import, NULL, module, RELAXED_MAP, "context.modules")) continue;
         if (strcmp(relaxed_text(import, "context.modules", module, "name", ""), MODULE) != 0) continue;
+        relaxed_keys(import, "context.modules", module, "name args flags condition", false);
         const struct relaxed *args = relaxed_of(import, "context.modules", module, "args", RELAXED_MAP);
         if (!args) continue;
         if (is_read)

@@ -40,12 +40,14 @@ struct node_type {
     /* Makes play_out from play_in. NULL: the type cannot be a convolution. */
     void (*play)(struct import *import, struct node *node);
     const char *controls[NODE_PORTS + 1]; /* names, in the order of their indexes; NULL: no more */
+    const char *keys;     /* of its config, with blanks between them */
 };
 
 /* Returns the value of a control, which the text names by name or index. */
 double node_control(struct import *import, const struct node *node, int index, double missing);
 
-/* Refuses controls that are not numbers, and warns about those that the node lacks, which PipeWire ignores. */
+/* Refuses controls that are not numbers, and warns about controls and keys that the node lacks, which PipeWire ignores,
+ * and about a Q that it limits. */
 void node_check_controls(struct import *import, const struct node *node);
 
 #define NODE_REFUSE(import, node, ...) IMPORT_REFUSE(import, (node)->json->line, (node)->statement, __VA_ARGS__)

@@ -141,18 +141,10 @@ static double convolver_delay(const struct convolver *v)
 const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
                                    int channel, const struct signal *in)
 {
-    static const char *const known[] = {"gain",    "delay",   "filename",         "offset",    "length",
-                                        "channel", "latency", "resample_quality", "blocksize", "tailsize"};
     struct network *net = &import->network;
     struct convolver v = {.import = import, .node = node, .json = json};
     const struct relaxed *file = relaxed_get(json, "filename");
     if (!in) return NULL;
-    for (const struct relaxed *key = relaxed_members(json); key; key = key->next) {
-        bool is_known = false;
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++) is_known |= strcmp(key->key, known[i]) == 0;
-        if (!is_known && node->copy == 0)
-            IMPORT_WARN(import, key->line, node->statement, "PipeWire does not know \"%.40s\"", key->key);
-    }
     v.gain = relaxed_number(import, node->statement, json, "gain", 1);
     v.offset = (int)fmax(relaxed_whole(import, node->statement, json, "offset", 0), 0);
     v.length = relaxed_whole(import, node->statement, json, "length", 0);

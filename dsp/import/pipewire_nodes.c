@@ -9,6 +9,7 @@
 
 enum { MAX_SECTIONS = 64 };
 #define MAX_DELAY_S 100.0
+#define MAX_Q 10.0          /* of the biquads' controls in PipeWire 1.6 */
 #define DEFAULT_Q M_SQRT1_2 /* the q of low passes, high passes and shelves if the text has 0 */
 
 /* ---- controls ----------------------------------------------------------------------------------- */
@@ -22,15 +23,32 @@ double node_control(struct import *import, const struct node *node, int index, d
                           missing);
 }
 
+static void note_q(struct import *import, const struct node *node, const struct relaxed *at, double q)
+{
+    IMPORT_NOTE(import, at->line, node->statement, "Q %g is played; PipeWire 1.6 limits it to %g", q, MAX_Q);
+}
+
 void node_check_controls(struct import *import, const struct node *node)
 {
+    const char *const *controls = node->type->controls;
+    relaxed_keys(import, node->statement, node->json, "type name label plugin control config", false);
+    relaxed_keys(import, node->statement, node->config, node->type->keys, false);
     for (const struct relaxed *c = relaxed_members(node->control); c; c = c->next) {
-        bool is_known = false;
-        double number;
-        for (int i = 0; i <= NODE_PORTS && node->type->controls[i] && !is_known; i++)
-            is_known = strcmp(c->key, node->type->controls[i]) == 0 || (*c->key >= '0' && *c->key <= '9');
-        if (is_known && !relaxed_is_null(c)) relaxed_number_of(import, node->statement, c, &number);
-        if (!is_known) IMPORT_WARN(import, c->line, node->statement, "the node has no control \"%.40s\"", c->key);
+        int n = 0, index = -1, used = 0;
+        double number = 0;
+        char known[160] = "none";
+        for (; n <= NODE_PORTS && controls[n]; n++) {
+            used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", n > 0 ? ", " : "", controls[n]);
+            if (strcmp(c->key, controls[n]) == 0) index = n;
+        }
+        if (index < 0 && *c->key && !c->key[strspn(c->key, "0123456789")] && strlen(c->key) < 3 && atoi(c->key) < n)
+            index = atoi(c->key);
+        if (index >= 0 && !relaxed_is_null(c)) relaxed_number_of(import, node->statement, c, &number);
+        if (index < 0)
+            IMPORT_WARN(import, c->line, node->statement, "unknown control \"%.40s\" has no effect; known: %s", c->key,
+                        known);
+        else if (strcmp(controls[index], "Q") == 0 && number > MAX_Q)
+            note_q(import, node, c, number);
     }
 }
 
@@ -165,6 +183,21 @@ static void play_biquad(struct import *import, struct node *node)
         play_sections(import, node, 0, &s, s.form == SECTION_GIVEN && !s.given ? 0 : 1);
 }
 
+/* PipeWire takes no coefficients without a rate, nor those of twice its own rate and more. */
+static void note_rates(struct import *import, const struct node *node, const struct relaxed *list,
+                       const struct section *s)
+{
+    const struct configuration *c = import->c;
+    int rate = c->session_rate && !c->keep_rate ? c->session_rate : c->rate;
+    for (int i = 0; i < s->n_given; i++)
+        if (s->given[i].rate > 0 && s->given[i].rate < 2 * rate) return;
+    IMPORT_NOTE(
+        import, list->line, node->statement,
+        "the coefficients of the nearest rate are played; PipeWire plays none of them at %d Hz; give those of its "
+        "rate",
+        rate);
+}
+
 /* Reads coefficients for several rates; those whose rate is nearest to the session's are used. */
 static void play_raw(struct import *import, struct node *node)
 {
@@ -184,6 +217,7 @@ static void play_raw(struct import *import, struct node *node)
         if (!relaxed_is(import, node->statement, item, RELAXED_MAP, "coefficients")) return;
         for (int k = 0; k < 6; k++)
             c[k] = relaxed_number(import, node->statement, item, keys[k], k == 0 || k == 3 ? 1 : 0);
+        if (node->copy == 0) relaxed_keys(import, node->statement, item, "rate a0 a1 a2 b0 b1 b2", false);
         double scale = c[0] != 0 ? 1 / c[0] : 0;
         to->rate = relaxed_whole(import, node->statement, item, "rate", 0);
         to->biquad = (struct biquad){c[3] * scale, c[4] * scale, c[5] * scale, c[1] * scale, c[2] * scale};
@@ -192,6 +226,7 @@ static void play_raw(struct import *import, struct node *node)
                       "the filter is not stable: its output grows without bound; correct a1 and a2");
         return;
     }
+    if (node->copy == 0) note_rates(import, node, list, &s);
     play_sections(import, node, 0, &s, 1);
 }
 
@@ -216,6 +251,8 @@ static void play_parametric(struct import *import, struct node *node)
             bool has_type = relaxed_get(item, "type") != NULL;
             const char *type = has_type ? relaxed_text(import, node->statement, item, "type", NULL) : "";
             if (!type) return; /* an error was reported */
+            bool is_first = node->copy == 0 && (own || i == 0);
+            if (is_first) relaxed_keys(import, node->statement, item, "type freq gain q", false);
             double hz = relaxed_number(import, node->statement, item, "freq", 0);
             double q = relaxed_number(import, node->statement, item, "q", 1);
             double gain_db = relaxed_number(import, node->statement, item, "gain", 0);
@@ -245,6 +282,8 @@ static void play_dc_block(struct import *import, struct node *node)
 
 /* ---- convolvers --------------------------------------------------------------------------------- */
 
+#define CONVOLVER_KEYS "filename gain delay offset length channel latency resample_quality blocksize tailsize"
+
 static void play_convolver(struct import *import, struct node *node)
 {
     node->play_out[0] = node_convolve(import, node, node->config, node->copy, node->play_in[0]);
@@ -260,8 +299,10 @@ static void play_convolver_2(struct import *import, struct node *node)
         return;
     }
     for (const struct relaxed *item = list->items; item; item = item->next, i++)
-        if (relaxed_is(import, node->statement, item, RELAXED_MAP, "impulses"))
+        if (relaxed_is(import, node->statement, item, RELAXED_MAP, "impulses")) {
+            if (node->copy == 0) relaxed_keys(import, node->statement, item, CONVOLVER_KEYS, false);
             node->play_out[i] = node_convolve(import, node, item, i, node->play_in[0]);
+        }
 }
 
 static void play_null(struct import *import, struct node *node)
@@ -274,32 +315,34 @@ static void play_null(struct import *import, struct node *node)
 /* clang-format off */
 #define BIQUAD_CONTROLS {"Freq", "Q", "Gain", "b0", "b1", "b2", "a0", "a1", "a2"}
 static const struct node_type types[] = {
-    {"copy", 1, 1, play_copy, {NULL}},
-    {"debug", 1, 1, play_copy, {NULL}},
+    {"copy", 1, 1, play_copy, {NULL}, ""},
+    {"debug", 1, 1, play_copy, {NULL}, ""},
     {"mixer", 8, 1, play_mixer,
-     {"Gain 1", "Gain 2", "Gain 3", "Gain 4", "Gain 5", "Gain 6", "Gain 7", "Gain 8"}},
-    {"invert", 1, 1, play_invert, {NULL}},
-    {"linear", 1, 1, play_linear, {"Control", "Mult", "Add"}},
-    {"delay", 1, 1, play_delay, {"Delay (s)", "Feedback", "Feedforward"}},
-    {"convolver", 1, 1, play_convolver, {NULL}},
-    {"convolver2", 1, 8, play_convolver_2, {NULL}},
-    {"bq_lowpass", 1, 1, play_biquad, BIQUAD_CONTROLS},
-    {"bq_highpass", 1, 1, play_biquad, BIQUAD_CONTROLS},
-    {"bq_bandpass", 1, 1, play_biquad, BIQUAD_CONTROLS},
-    {"bq_lowshelf", 1, 1, play_biquad, BIQUAD_CONTROLS},
-    {"bq_highshelf", 1, 1, play_biquad, BIQUAD_CONTROLS},
-    {"bq_peaking", 1, 1, play_biquad, BIQUAD_CONTROLS},
-    {"bq_notch", 1, 1, play_biquad, BIQUAD_CONTROLS},
-    {"bq_allpass", 1, 1, play_biquad, BIQUAD_CONTROLS},
-    {"bq_raw", 1, 1, play_raw, {NULL}},
-    {"param_eq", 8, 8, play_parametric, {NULL}},
-    {"dcblock", 8, 8, play_dc_block, {"R"}},
-    {"null", 1, 0, play_null, {NULL}},
-    {"clamp", 1, 1, NULL, {NULL}}, {"recip", 1, 1, NULL, {NULL}}, {"abs", 1, 1, NULL, {NULL}},
-    {"sqrt", 1, 1, NULL, {NULL}}, {"exp", 1, 1, NULL, {NULL}}, {"log", 1, 1, NULL, {NULL}},
-    {"mult", 8, 1, NULL, {NULL}}, {"max", 8, 1, NULL, {NULL}}, {"min", 8, 1, NULL, {NULL}},
-    {"sine", 0, 1, NULL, {NULL}}, {"ramp", 0, 1, NULL, {NULL}}, {"zeroramp", 1, 1, NULL, {NULL}},
-    {"noisegate", 1, 1, NULL, {NULL}}, {"busy", 0, 0, NULL, {NULL}},
+     {"Gain 1", "Gain 2", "Gain 3", "Gain 4", "Gain 5", "Gain 6", "Gain 7", "Gain 8"}, ""},
+    {"invert", 1, 1, play_invert, {NULL}, ""},
+    {"linear", 1, 1, play_linear, {"Control", "Mult", "Add"}, ""},
+    {"delay", 1, 1, play_delay, {"Delay (s)", "Feedback", "Feedforward"}, "max-delay latency"},
+    {"convolver", 1, 1, play_convolver, {NULL}, CONVOLVER_KEYS},
+    {"convolver2", 1, 8, play_convolver_2, {NULL}, "impulses latency blocksize tailsize"},
+    {"bq_lowpass", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},
+    {"bq_highpass", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},
+    {"bq_bandpass", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},
+    {"bq_lowshelf", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},
+    {"bq_highshelf", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},
+    {"bq_peaking", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},
+    {"bq_notch", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},
+    {"bq_allpass", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},
+    {"bq_raw", 1, 1, play_raw, {NULL}, "coefficients"},
+    {"param_eq", 8, 8, play_parametric, {NULL},
+     "filters filters1 filters2 filters3 filters4 filters5 filters6 filters7 filters8 filename filename1 filename2 "
+     "filename3 filename4 filename5 filename6 filename7 filename8"},
+    {"dcblock", 8, 8, play_dc_block, {"R"}, ""},
+    {"null", 1, 0, play_null, {NULL}, ""},
+    {"clamp", 1, 1, NULL, {NULL}, ""}, {"recip", 1, 1, NULL, {NULL}, ""}, {"abs", 1, 1, NULL, {NULL}, ""},
+    {"sqrt", 1, 1, NULL, {NULL}, ""}, {"exp", 1, 1, NULL, {NULL}, ""}, {"log", 1, 1, NULL, {NULL}, ""},
+    {"mult", 8, 1, NULL, {NULL}, ""}, {"max", 8, 1, NULL, {NULL}, ""}, {"min", 8, 1, NULL, {NULL}, ""},
+    {"sine", 0, 1, NULL, {NULL}, ""}, {"ramp", 0, 1, NULL, {NULL}, ""}, {"zeroramp", 1, 1, NULL, {NULL}, ""},
+    {"noisegate", 1, 1, NULL, {NULL}, ""}, {"busy", 0, 0, NULL, {NULL}, ""},
 };
 /* clang-format on */
 

@@ -112,4 +112,9 @@ static void play_spatializer(struct import *import, struct node *node)
     }
 }
 
-const struct node_type node_spatializer = {"spatializer", 1, 2, play_spatializer, {"Azimuth", "Elevation", "Radius"}};
+const struct node_type node_spatializer = {"spatializer",
+                                           1,
+                                           2,
+                                           play_spatializer,
+                                           {"Azimuth", "Elevation", "Radius"},
+                                           "filename gain normalize blocksize tailsize latency"};

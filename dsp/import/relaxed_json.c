@@ -219,6 +219,22 @@ const char *relaxed_text(struct import *import, const char *statement, const str
     return value ? value->text : missing;
 }
 
+void relaxed_keys(struct import *import, const char *statement, const struct relaxed *map, const char *known,
+                  bool is_open)
+{
+    for (const struct relaxed *v = relaxed_members(map); v; v = v->next) {
+        const char *word;
+        if (import_key_is_known(known, v->key)) continue;
+        int near = import_key_near(known, v->key, &word);
+        if (near)
+            IMPORT_WARN(import, v->line, statement, "unknown key \"%.40s\" has no effect; write %.*s", v->key, near,
+                        word);
+        else if (!is_open || !strchr(v->key, '.') || strncmp(v->key, "audio.", 6) == 0)
+            IMPORT_WARN(import, v->line, statement, "unknown key \"%.40s\" has no effect; known: %s", v->key,
+                        *known ? known : "none");
+    }
+}
+
 bool relaxed_number_of(struct import *import, const char *statement, const struct relaxed *value, double *number)
 {
     if (number_is(value->text, -DBL_MAX, DBL_MAX, number)) return true;

@@ -33,6 +33,11 @@ const struct relaxed *relaxed_get(const struct relaxed *map, const char *key);
 static inline const struct relaxed *relaxed_members(const struct relaxed *map) { return map ? map->members : NULL; }
 static inline const struct relaxed *relaxed_items(const struct relaxed *list) { return list ? list->items : NULL; }
 
+/* Warns about the keys of a mapping that are not in `known`, separated by blanks: PipeWire ignores them, too. is_open:
+ * other properties of PipeWire are right, and only keys that look like those of `known` are not. */
+void relaxed_keys(struct import *import, const char *statement, const struct relaxed *map, const char *known,
+                  bool is_open);
+
 /* Returns the number of values in a list; 0 for NULL or another kind. */
 int relaxed_count(const struct relaxed *list);
 

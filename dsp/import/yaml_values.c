@@ -234,20 +234,12 @@ bool yaml_bool(struct yaml *y, const yaml_node_t *map, const char *key, bool mis
     return is_true;
 }
 
-static bool is_among(const char *known, const char *key)
-{
-    size_t length = strlen(key);
-    for (const char *at = known; length && *at; at += strcspn(at, " "), at += strspn(at, " "))
-        if (strcspn(at, " ") == length && strncmp(at, key, length) == 0) return true;
-    return false;
-}
-
 void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known)
 {
     for (int i = 0; i < yaml_pairs(map); i++) {
         const yaml_node_t *node = yaml_key(y, map, i);
         const char *key = yaml_text_of(node);
-        if (known && !is_among(known, key)) {
+        if (known && !import_key_is_known(known, key)) {
             YAML_REFUSE(y, node, "the key \"%.40s\" is unknown; use one of %s", key, known);
             continue; /* only known keys, which are few, are compared */
         }

@@ -137,13 +137,23 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
     return HC_OK;
 }
 
-static int read_sound_part(const char *path, struct sound_part *part, struct frames *frames, int *rate,
+/* Mu-law to G723, and Vorbis, Opus and MP3; DWVW, DPCM and ALAC are exact. */
+static bool is_lossy(int format)
+{
+    int subtype = format & SF_FORMAT_SUBMASK;
+    return (subtype >= SF_FORMAT_ULAW && subtype <= SF_FORMAT_G723_40) || subtype == SF_FORMAT_VORBIS ||
+           subtype == SF_FORMAT_OPUS || (format & SF_FORMAT_TYPEMASK) == SF_FORMAT_MPEG;
+}
+
+/* note: [MASK_NOTE]. */
+static int read_sound_part(const char *path, struct sound_part *part, struct frames *frames, int *rate, char *note,
                            struct reason *why)
 {
     SF_INFO info = {0};
     SNDFILE *file = part->header.n_edits > 0 ? sound_part_open(part, &info) : sf_open(path, SFM_READ, &info);
     if (!file) {
         int code = sf_error(NULL);
+        if (part->header.foreign) return fail(HC_EFILE, why, "%s: %s", path, part->header.foreign);
         if (code == SF_ERR_UNRECOGNISED_FORMAT)
             return fail(HC_EFILE, why,
                         "%s: is not a sound file that libsndfile knows; convert it to WAV, or give coefficients the "
@@ -169,7 +179,10 @@ static int read_sound_part(const char *path, struct sound_part *part, struct fra
             frames->n = (size_t)info.frames * (size_t)info.channels;
         else
             error = read_frames(file, &info, frames, path, why);
+        if (error == HC_EFILE && part->header.foreign) fail(error, why, "%s: %s", path, part->header.foreign);
     }
+    if (!error && is_lossy(info.format))
+        snprintf(note, MASK_NOTE, "its samples have a lossy code; take the response in WAV or FLAC if there is one");
     sf_close(file);
     return error;
 }
@@ -185,7 +198,7 @@ static int read_sound(const char *path, struct frames *frames, struct mask_file 
     }
     part.bytes = status.st_size;
     int error = sound_header_read(&part, path, why);
-    if (!error) error = read_sound_part(path, &part, frames, &to->rate, why);
+    if (!error) error = read_sound_part(path, &part, frames, &to->rate, to->note, why);
     if (part.header.is_unclosed) snprintf(to->note, MASK_NOTE, "%s", SOUND_UNCLOSED);
     close(part.fd);
     return error;
@@ -495,6 +508,11 @@ static int read_text(const char *path, int skip, int max, struct frames *frames,
     if (!error && skip < 0) skip_lines(file, &text, (size_t)-skip);
     if (!error) error = coefficients_read_lines(file, &text, (size_t)max, frames, why);
     if (!error && max) to->n_left = count_left(file, &text);
+    if (error == HC_EINVAL && fseek(file, 0, SEEK_SET) == 0) {
+        char head[512];
+        const char *foreign = sound_foreign(head, fread(head, 1, sizeof head, file));
+        if (foreign) error = fail(HC_EFILE, why, "%s: %s", path, foreign);
+    }
     if (file) fclose(file);
     if (!error && is_curve(frames))
         snprintf(to->note, MASK_NOTE,

@@ -9,6 +9,7 @@ enum {
     MAX_CHUNKS = 10000, /* a header of more chunks is left to libsndfile */
     TAG_PCM = 1,
     TAG_FLOAT = 3,
+    TAG_MP3 = 0x55,
     TAG_EXTENSIBLE = 0xfffe,
     EXTENSIBLE_BYTES = 40,
 };
@@ -88,6 +89,54 @@ static bool are_chunks(const struct sound_part *s, const struct container *c, in
     return at >= s->bytes;
 }
 
+/* ---- other files -------------------------------------------------------------------------------- */
+
+#define CONVERT "; convert it to WAV: ffmpeg -i FILE FILE.wav"
+#define UNPACK "; unpack it, and give a file that was in it"
+enum { FOREIGN_HEAD = 512 };
+
+const char *sound_foreign(const char *head, size_t bytes)
+{
+    static const struct {
+        int at; /* -1: anywhere in the head */
+        const char *magic, *what;
+    } kinds[] = {
+        {0, "PK\3\4", "is a zip archive" UNPACK},
+        {0, "Rar!", "is a rar archive" UNPACK},
+        {0, "7z\274\257\047\034", "is a 7z archive" UNPACK},
+        {0, "\037\213", "is compressed by gzip" UNPACK},
+        {0, "\3757zXZ", "is compressed by xz" UNPACK},
+        {0, "BZh", "is compressed by bzip2" UNPACK},
+        {4, "ftyp", "is an MP4 (M4A)" CONVERT},
+        {0, "\032\105\337\243", "is Matroska or WebM" CONVERT},
+        {0, "\060\046\262\165", "is WMA" CONVERT},
+        {0, "\377\361", "is AAC" CONVERT},
+        {0, "\377\371", "is AAC" CONVERT},
+        {0, "wvpk", "is WavPack" CONVERT},
+        {0, "MAC ", "is Monkey's Audio" CONVERT},
+        {0, "DSD ", "is DSD" CONVERT},
+        {28, "\177FLAC", "is a FLAC in Ogg" CONVERT},
+        {0, "version https://git-lfs", "is a pointer of git-lfs, not the file itself; run git lfs pull"},
+        {0, "%PDF", "is a PDF; give a sound file"},
+        {0, "<!DOCTYPE", "is a web page; download the file itself, by the link that the page has"},
+        {0, "<!doctype", "is a web page; download the file itself, by the link that the page has"},
+        {0, "<html", "is a web page; download the file itself, by the link that the page has"},
+        {0, "<?xml", "is XML; give a sound file"},
+        {0, "\211HDF", "is HDF5; give a bank of responses the ending .sofa"},
+        {0, "Audiotec", "is a bank of filters from REW; export the filters from REW as text (Filter Settings as text)"},
+        {-1, "Number\tEnabled", "is a table of filters from REW; export the filters as text (Filter Settings as text)"},
+        {-1, "convolver_file=", "is a configuration of JamesDSP; give the file that its convolver_file names"},
+        {0, "{", "is JSON; of a preset of EasyEffects give the response itself: .../easyeffects/irs/NAME.irs"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t n = strlen(kinds[i].magic), at = kinds[i].at < 0 ? 0 : (size_t)kinds[i].at;
+        if (kinds[i].at < 0 ? memmem(head, bytes < FOREIGN_HEAD ? bytes : FOREIGN_HEAD, kinds[i].magic, n) != NULL
+                            : bytes >= at + n && memcmp(head + at, kinds[i].magic, n) == 0)
+            return kinds[i].what;
+    }
+    return NULL;
+}
+
 /* ---- the width of the samples ------------------------------------------------------------------- */
 
 static int check_format(const struct sound_part *s, const struct container *c, const struct chunk *chunk,
@@ -104,6 +153,7 @@ static int check_format(const struct sound_part *s, const struct container *c, c
         tag = FIELD(24, 2);
     }
 #undef FIELD
+    if (tag == TAG_MP3) header->foreign = "is an MP3 in a WAV, which has no exact length" CONVERT;
     if ((tag != TAG_PCM && tag != TAG_FLOAT) || n == 0 || bits == 0 || align == 0 || align == n * width) return HC_OK;
     uint64_t container = align % n == 0 ? align / n : 0;
     /* Two fields against one: nBlockAlign is wrong, and the samples do not overlap. */
@@ -165,7 +215,10 @@ int sound_header_read(struct sound_part *s, const char *path, struct reason *why
     struct sound_header *header = &s->header;
     char magic[4];
     const struct container *c = containers, *end = c + sizeof containers / sizeof *containers;
+    char head[FOREIGN_HEAD];
+    size_t n_head = s->bytes < FOREIGN_HEAD ? (size_t)s->bytes : FOREIGN_HEAD;
     *header = (struct sound_header){.loudspeakers = NO_LOUDSPEAKERS};
+    if (look(s, 0, head, n_head)) header->foreign = sound_foreign(head, n_head);
     if (!look(s, 0, magic, sizeof magic)) return HC_OK;
     if (memcmp(magic, ".snd", 4) == 0 || memcmp(magic, "dns.", 4) == 0) check_au(s, header);
     if (memcmp(magic, "fLaC", 4) == 0) check_flac(s, header);

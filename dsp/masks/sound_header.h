@@ -29,10 +29,15 @@ struct sound_header {
     } edits[HEADER_EDITS];   /* bytes that libsndfile gets instead of those in the file */
     int n_edits;
     bool is_unclosed;        /* the length is 0, but samples follow */
+    const char *foreign;     /* sound_foreign of the file; it counts after libsndfile has failed */
     int64_t loudspeakers;    /* dwChannelMask, which may be 0; NO_LOUDSPEAKERS: the header has none */
 };
 
 #define SOUND_UNCLOSED "has the header of a stream that was not closed; it is read to the end of the file"
+
+/* What a file is that no reader here takes, by its first bytes, and the way out: "is a zip archive; unpack it ...".
+ * NULL: none of these. */
+const char *sound_foreign(const char *head, size_t bytes);
 
 /* A sound in `bytes` of a file, from offset `from` on. */
 struct sound_part {

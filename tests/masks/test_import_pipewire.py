@@ -551,3 +551,86 @@ def test_examples_of_pipewire_are_read_or_refused_for_their_nodes(folder):
                   if "warning" not in line and "correct the lines" not in line]
         for error in errors:
             assert re.search("is a program of type|cannot be a convolution|No such file", error), error
+
+
+# ---- keys ------------------------------------------------------------------------------------------------------------
+BANK = 'label = spatializer config = { filename = "bank.csv" %s } control = { Azimuth = 30 Radius = 1 }'
+UNKNOWN = {  # a text in a chain, what replaces it, what is told
+    "node": ("label = bq_peaking", "label = bq_peaking controls = { Freq = 100 }", 'node eq: .*"controls".*write control'),
+    "key of a node": ("label = bq_peaking", "colour = red label = bq_peaking", 'node eq: .*"colour".*known: type name'),
+    "control": ("Freq =", "Frq =", 'node eq: unknown control "Frq".*known: Freq, Q, Gain'),
+    "index": ("Freq =", "77 =", 'node eq: unknown control "77"'),
+    "equaliser": ("label = bq_peaking", "label = param_eq config = { filtres = [ ] }", '"filtres".*write filters'),
+    "item": ("label = bq_peaking", "label = param_eq config = { filters = [ { type = bq_peaking Q = 2 } ] }",
+             '"Q".*known: type freq gain q'),
+    "delay": ("label = bq_peaking", "label = delay config = { maxdelay = 2 }", '"maxdelay".*write max-delay'),
+    "coefficients": ("label = bq_peaking", "label = bq_raw config = { coefficients = [ { Rate = 48000 } ] }",
+                     '"Rate".*write rate'),
+    "convolver": ("label = bq_peaking", 'label = convolver config = { filename = "/dirac" gian = 2 }', '"gian".*write gain'),
+    "impulse": ("label = bq_peaking", 'label = convolver2 config = { impulses = [ { filename = "/dirac" gian = 2 } ] }',
+                '"gian".*write gain'),
+    "link": ("nodes =", 'links = [ { output = "eq:Out" input = "two:In" gain = 2 } ] nodes =', 'link: .*"gain".*known: output input'),
+    "graph": ("nodes =", "output = [ ] nodes =", 'filter.graph: .*"output".*write outputs'),
+    "args": ("filter.graph", "audio.ratte = 44100 filter.graph", 'args: .*"audio.ratte".*write audio.rate'),
+    "stream": ("capture.props = {", "capture.props = { audio.positoin = [ FL ]", 'capture.props: .*"audio.positoin".*write audio.pos'),
+    "audio": ("capture.props = {", "capture.props = { audio.loudness = 1", 'capture.props: .*"audio.loudness".*known: node.name'),
+    "device": ("playback.props = {", "playback.props = { media.clas = Audio/Source", 'playback.props: .*write media.class'),
+    "module": ("args = {", "arg = { } args = {", 'context.modules: .*"arg".*write args'),
+}
+
+
+@pytest.mark.parametrize("what", UNKNOWN)
+def test_a_key_that_pipewire_does_not_know_is_named_with_those_that_it_knows(what, folder):
+    graph = ("nodes = [ { type = builtin name = eq label = bq_peaking control = { Freq = 100 Q = 1 Gain = 3 } }\n"
+             "{ type = builtin name = two label = copy } ]")
+    text = "context.modules = [ " + module(graph, 1, 1) + " ]"
+    pathlib.Path("a.conf").write_text(text)
+    right = good("check", "a.conf")
+    assert "unknown" not in right.stdout + right.stderr, right
+    was, new, says = UNKNOWN[what]
+    pathlib.Path("a.conf").write_text(text.replace(was, new, 1))
+    done = haloconv("check", "a.conf")
+    assert re.search(r"a.conf:\d+: warning: .*" + says, done.stdout + done.stderr), done.stdout + done.stderr
+
+
+def test_a_key_of_a_spatializer_is_named(folder):
+    write("ir.wav", noise(50, 2), RATE)
+    pathlib.Path("bank.csv").write_text("file,azimuth,elevation\nir.wav,30,0\n")
+    for key, is_told in (("normalize = false latency = 3", False), ("normalise = false", True)):
+        graph = f"nodes = [ {{ type = sofa name = s {BANK % key} }} ]"
+        pathlib.Path("a.conf").write_text("context.modules = [ " + module(graph, 1, 2) + " ]")
+        said = good("check", "a.conf")
+        assert ('warning: node s: unknown key "normalise" has no effect; write normalize' in said.stderr + said.stdout) == is_told
+
+
+@pytest.mark.parametrize("place", ["args", "stream"])
+@pytest.mark.parametrize("layout,names", [("5.1", "FL FR FC LFE SL SR"), ("5.1R", "FL FR FC LFE RL RR"), ("AUX3", None)])
+def test_the_layout_of_pipewire_gives_channels_and_names(folder, layout, names, place):
+    graph = "nodes = [ { type = builtin name = d label = copy } ]"
+    args, stream = (f'audio.layout = "{layout}"' if here == place else "" for here in ("args", "stream"))
+    pathlib.Path("a.conf").write_text(
+        "context.modules = [ { name = libpipewire-module-filter-chain args = { " + args + " filter.graph = { " + graph +
+        " } capture.props = { " + stream + " } playback.props = { " + stream + " } } } ]")
+    said = json.loads(good("info", "--json", "a.conf").stdout)
+    assert said["inputs"] == said["outputs"] == (len(names.split()) if names else 3), said
+    if names:
+        assert all(name in json.dumps(said) for name in names.split()), said
+    pathlib.Path("a.conf").write_text(pathlib.Path("a.conf").read_text().replace(layout, "5.x"))
+    refused("info", "a.conf", says='audio.layout "5.x" is unknown')
+
+
+@pytest.mark.parametrize("q,is_told", [("10", False), ("11.6", True)])
+def test_a_q_that_pipewire_limits_is_told(folder, q, is_told):
+    graph = f"nodes = [ {{ type = builtin name = e label = bq_peaking control = {{ Freq = 100 Gain = 3 Q = {q} }} }} ]"
+    pathlib.Path("a.conf").write_text("context.modules = [ " + module(graph, 1, 1) + " ]")
+    done = good("check", "a.conf")
+    assert (f"note: node e: Q {q} is played; PipeWire 1.6 limits it to 10" in done.stderr + done.stdout) == is_told
+
+
+@pytest.mark.parametrize("rate,is_told", [("rate = 48000", False), ("rate = 44100", False), ("rate = 96000", True),
+                                          ("", True)])
+def test_coefficients_that_pipewire_does_not_play_are_told(folder, rate, is_told):
+    graph = f"nodes = [ {{ type = builtin name = e label = bq_raw config = {{ coefficients = [ {{ {rate} b0 = 0.5 }} ] }} }} ]"
+    pathlib.Path("a.conf").write_text("context.modules = [ " + module(graph, 1, 1) + " ]")
+    done = good("check", "a.conf")
+    assert ("PipeWire plays none of them at 48000 Hz" in done.stderr + done.stdout) == is_told, done

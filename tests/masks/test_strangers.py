@@ -159,3 +159,46 @@ def test_adding_up_has_an_end(folder):
     write("long.wav", np.zeros((1 << 24, 1), np.int16), subtype="PCM_U8")
     (folder / "t.conf").write_text("/convolver/new 1 1 64 16777216\n" + "/impulse/read 1 1 1 0 0 0 1 long.wav\n" * 5000)
     refused("info", "t.conf", says=["t.conf:4099: ", "put their sum into a sound file", "and 902 more"], timeout=60)
+
+
+# ---- files of other kinds --------------------------------------------------------------------------------------------
+FOREIGN = {  # name, first bytes, what is told
+    "zip": ("x.wav", b"PK\3\4\x14\0\0\0", "is a zip archive; unpack it"),
+    "gzip": ("x.wav", b"\x1f\x8b\x08\0", "is compressed by gzip; unpack it"),
+    "7z": ("x.wav", b"7z\xbc\xaf\x27\x1c\0\4", "is a 7z archive; unpack it"),
+    "rar": ("x.wav", b"Rar!\x1a\7\1\0", "is a rar archive; unpack it"),
+    "xz": ("x.wav", b"\xfd7zXZ\0", "is compressed by xz; unpack it"),
+    "page": ("x.wav", b"<!DOCTYPE html>\n<html><head>", "is a web page; download the file itself"),
+    "page as text": ("x.txt", b"<!DOCTYPE html>\n<html><head>", "is a web page; download the file itself"),
+    "page as configuration": ("x.conf", b"<html>\n<head>", "is a web page; download the file itself"),
+    "EasyEffects": ("x.json", b'{\n "output": {"convolver#0": {"kernel-name": "hall"}}}', "easyeffects/irs/NAME.irs"),
+    "JamesDSP": ("x.conf", b"bass_enable=false\nconvolver_file=/home/me/hall.irs\n", "its convolver_file names"),
+    "MP4": ("x.m4a", b"\0\0\0\x1cftypM4A \0\0\2\0", "is an MP4 (M4A); convert it to WAV: ffmpeg -i FILE FILE.wav"),
+    "git-lfs": ("x.wav", b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "run git lfs pull"),
+    "PDF": ("x.wav", b"%PDF-1.7\n%", "is a PDF"),
+    "HDF5": ("x.wav", b"\x89HDF\r\n\x1a\n", "the ending .sofa"),
+    "Ogg": ("x.ogg", b"OggS\0\2" + bytes(20) + b"\1\x33\x7fFLAC\1\0", "is a FLAC in Ogg; convert it to WAV"),
+    "bank": ("x.txt", b"Audiotec_Fischer\r\nBand1\r\n", "export the filters from REW as text"),
+    "table": ("x.txt", b"Number\tEnabled\tControl\tType\n1\tTrue\tAuto\tPK\n", "export the filters as text"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_a_file_of_another_kind_is_named_with_the_way_out(folder, kind):
+    name, head, says = FOREIGN[kind]
+    (folder / name).write_bytes(head.ljust(600, b"\0" if b"\0" in head else b" "))
+    refused("info", name, says=f"{name}: ")
+    refused("info", name, says=says)
+    if not name.endswith((".txt", ".conf")):
+        write("ir.wav", np.ones(4, dtype=np.float32), 48000)
+        refused("convolve", name, "ir.wav", "-o", "y.wav", says=says)
+
+
+@pytest.mark.parametrize("name,code", [("x.opus", ("OGG", "OPUS")), ("x.ogg", ("OGG", "VORBIS")),
+                                       ("x.wav", ("WAV", "IMA_ADPCM")), ("x.au", ("AU", "ULAW")), ("x.flac", ("FLAC", "PCM_24")),
+                                       ("y.wav", ("WAV", "FLOAT"))])
+def test_a_mask_of_a_lossy_code_is_told(folder, name, code):
+    soundfile = pytest.importorskip("soundfile")
+    soundfile.write(name, 0.5 * np.sin(np.arange(4800) / 9), 48000, format=code[0], subtype=code[1])
+    is_lossy = name != "y.wav" and name != "x.flac"
+    assert (f"{name}: warning: its samples have a lossy code" in good("info", name).stderr) == is_lossy

@@ -96,6 +96,17 @@ static int count_captured(struct camilladsp *d, const yaml_node_t *capture, cons
                       MASK_MAX_CHANNELS);
 }
 
+/* Warns about keys that look like those that change the sound; the others are many, and differ between versions. */
+static void warn_keys(struct yaml *y, const yaml_node_t *map, const char *known)
+{
+    for (int i = 0; i < yaml_pairs(map); i++) {
+        const yaml_node_t *node = yaml_key(y, map, i);
+        const char *key = yaml_text_of(node), *word;
+        int near = import_key_is_known(known, key) ? 0 : import_key_near(known, key, &word);
+        if (near) YAML_WARN(y, node, "unknown key \"%.40s\" has no effect; write %.*s", key, near, word);
+    }
+}
+
 /* Reads the keys that change the sound; the others change only how it is transported. */
 static void read_devices(struct camilladsp *d, const yaml_node_t *root)
 {
@@ -105,7 +116,10 @@ static void read_devices(struct camilladsp *d, const yaml_node_t *root)
     const yaml_node_t *devices = yaml_map(y, root, "devices", true);
     if (!devices) return;
     const yaml_node_t *capture = yaml_map(y, devices, "capture", true);
-    yaml_map(y, devices, "playback", false);
+    const yaml_node_t *playback = yaml_map(y, devices, "playback", false);
+    warn_keys(y, devices, "samplerate capture playback volume_limit");
+    warn_keys(y, capture, "channels labels");
+    warn_keys(y, playback, "channels");
     if (!capture) return;
     c->defined_line = yaml_line(devices);
     c->rate = d->rate = yaml_whole(y, devices, "samplerate", -1, 1000, 1 << 22);

@@ -419,6 +419,7 @@ static const struct command {
     {"EndIf", apply_nothing},
     {"Eval", apply_expression},
     {"VSTPlugin", apply_other},
+    {"MultiConvolution", apply_other}, /* of Equalizer APO XT */
     {"LoudnessCorrection", apply_other},
     /* These are in the head of REW's texts: */
     {"Notes", apply_nothing},
@@ -439,6 +440,11 @@ static const struct command *command_find(const char *name, size_t length)
     return NULL;
 }
 
+/* A command that differs from one of these in a letter is refused: the sound would lack a filter. */
+#define COMMAND_NAMES                                                                                                  \
+    "Filter Preamp GraphicEQ Channel Copy Delay Convolution Include Device Stage ElseIf EndIf VSTPlugin "              \
+    "LoudnessCorrection MultiConvolution"
+
 /* Does a command name channels, or decide which lines apply? */
 static bool is_surveyed(const struct command *command)
 {
@@ -455,6 +461,14 @@ static void apply_line(struct reader *r, char *line)
     r->command = NULL;
     if (!*line || *line == '#' || !colon) return; /* in Equalizer APO, too, a line without a colon is a comment */
     const struct command *command = command_find(line, length);
+    const char *word;
+    char name[40];
+    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : 0), line);
+    int near = command || r->is_capture ? 0 : import_key_near(COMMAND_NAMES, name, &word);
+    if (near) {
+        EQ_REFUSE(r, "\"%s\" is not a command; write %.*s", name, near, word);
+        return;
+    }
     if (!command) {
         EQ_WARN(r, "\"%.40s\" is not a command of Equalizer APO, and the line is ignored", line);
         return;

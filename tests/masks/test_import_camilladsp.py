@@ -397,3 +397,17 @@ def test_information_has_the_rate_and_the_labels(folder):
     pathlib.Path("a.yml").write_text(text)
     said = json.loads(good("info", "--json", "a.yml").stdout)
     assert said["rate"] == 96000, said
+
+
+@pytest.mark.parametrize("was,new,says", [
+    ("volume_limit", "volume_limt", "write volume_limit"), ("labels", "lables", "write labels")])
+def test_a_key_of_the_devices_with_one_letter_wrong_is_named(folder, was, new, says):
+    text = ("devices:\n  samplerate: 48000\n  chunksize: 1024\n  volume_limit: -6\n  capture:\n    type: Stdin\n"
+            "    channels: 1\n    format: S16LE\n    labels: [L]\n  playback:\n    type: Stdout\n    channels: 1\n"
+            "    format: S16LE\n")
+    (folder / "a.yml").write_text(text)
+    right = good("check", "a.yml")
+    assert "unknown" not in right.stdout + right.stderr
+    (folder / "a.yml").write_text(text.replace(was, new))
+    done = good("check", "a.yml")
+    assert f'devices: unknown key "{new}" has no effect; {says}' in done.stdout + done.stderr, done

@@ -238,10 +238,10 @@ static void feed(void *data)
     static float x[64];
     struct standby *s = data;
     const float *in[8], *rows[8];
-    uint32_t peak = 0;
+    uint32_t peak_bits[8] = {0};
     for (int ch = 0; ch < 8; ch++) in[ch] = x;
     for (int i = 0; i < 100; i++) {
-        input_history_write(&s->history, in, 0, 64, rows, &peak);
+        input_history_write(&s->history, in, 0, 64, rows, peak_bits);
         input_history_publish(&s->history, 64);
     }
     failover_wake(s->failover);

@@ -221,7 +221,7 @@ static int geometry_read(const struct sofa *sofa, struct geometry *g, struct rea
     if (!error) error = triplets_read(sofa, "ListenerPosition", 0, zero, &g->listener, why);
     if (!error) error = triplets_read(sofa, "ListenerView", 0, ahead, &g->view, why);
     if (!error) error = triplets_read(sofa, "ListenerUp", 0, above, &g->up, why);
-    struct sofa_variable v;
+    struct sofa_variable v = {0};
     bool is_there;
     if (!error) error = variable_look(sofa, "EmitterPosition", &v, &is_there, why);
     /* Several emitters of a FIR, as those of headphones, have no responses of their own. */

@@ -13,7 +13,6 @@
  * that no thread has begun. When the hop is due it waits for at most one job of each thread (128 sources: tens of us).
  */
 #include "dsp/base/memory.h"
-#include "dsp/base/priority.h"
 #include "dsp/base/realtime_pool.h"
 #include "dsp/device/backend.h"
 #include "scene_state.h"
@@ -177,7 +176,6 @@ static bool job_do(const struct scene_tail *tail, struct moving_level *t, float 
     if (!job_claim(t, &job)) return false;
     int n = t->n_jobs[job.phase]; /* read first: once the last job counts as done, the next hop may begin */
     *cost = t->cost[job.phase];
-    priority_rest();
     if (job.phase == INS)
         scene_source_transform(tail->s, t->l, job.i, t->edge, 0, t->edge / t->level->cut.hop, scratch);
     else if (job.phase == CHUNKS)

@@ -204,7 +204,7 @@ static void play_raw(struct import *import, struct node *node)
     const struct relaxed *list = relaxed_of(import, node->statement, node->config, "coefficients", RELAXED_LIST);
     struct section s = {.form = SECTION_GIVEN, .n_given = relaxed_count(list)};
     if (!list && relaxed_get(node->config, "coefficients")) return;
-    if (s.n_given == 0) {
+    if (!list || s.n_given == 0) {
         NODE_REFUSE(import, node, "has no coefficients; give config = { coefficients = [ { rate = ... } ] }");
         return;
     }
@@ -294,7 +294,7 @@ static void play_convolver_2(struct import *import, struct node *node)
     const struct relaxed *list = relaxed_of(import, node->statement, node->config, "impulses", RELAXED_LIST);
     int n = relaxed_count(list), i = 0;
     if (!list && relaxed_get(node->config, "impulses")) return;
-    if (n < 1 || n > NODE_PORTS) {
+    if (!list || n < 1 || n > NODE_PORTS) {
         NODE_REFUSE(import, node, "has %d impulses; give 1 to %d", n, NODE_PORTS);
         return;
     }

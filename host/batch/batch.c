@@ -246,12 +246,12 @@ static int workers_that_fit(const struct batch *batch, int n_workers)
     rlim_t each = (is_group ? batch->plan.max_piece : 1) * (manifest->tars ? 3 : 2) + OF_A_MASK_AND_A_TAR;
     int lowest_free = fcntl(batch->journal.fd, F_DUPFD_CLOEXEC, 0);
     if (lowest_free >= 0) close(lowest_free);
-    rlim_t others = (rlim_t)(lowest_free + 1 + OF_THE_PROCESS + OF_A_GPU * batch->n_devices);
+    rlim_t others = (rlim_t)lowest_free + 1 + OF_THE_PROCESS + (rlim_t)OF_A_GPU * (rlim_t)batch->n_devices;
     rlim_t n = limit.rlim_cur > others + each ? (limit.rlim_cur - others) / each : 1;
     if (n >= (rlim_t)n_workers) return n_workers;
     message_note("ulimit -n %llu has files for %d workers, not for %d; raise it for more",
                  (unsigned long long)limit.rlim_cur, (int)n, n_workers);
-    return (int)n;
+    return n > 1 ? (int)n : 1;
 }
 
 /* A worker's engine has several threads if there are fewer pieces than processors. The workers of a GPU read, decode,

@@ -163,7 +163,7 @@ static int set_masks(const struct group *group, char *why, size_t cap)
     if (entry->mask && memcmp(serials, entry->serials, sizeof serials) == 0) return HC_OK;
     hc_mask_free(entry->engine, entry->mask);
     entry->mask = NULL;
-    hc_route *routes = calloc((size_t)n_routes, sizeof *routes), *route = routes;
+    hc_route *routes = calloc(n_routes > 0 ? (size_t)n_routes : 1, sizeof *routes), *route = routes;
     if (!routes) {
         message_write(why, cap, "no memory for routes; free some memory");
         return HC_ENOMEM;

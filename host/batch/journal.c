@@ -82,7 +82,7 @@ static int add_owner(int fd)
 
 static bool open_own(struct journal *journal, const char *path, bool resume, char *why, size_t cap)
 {
-    struct stat status;
+    struct stat status = {0};
     journal->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     int error = journal->fd < 0 || fstat(journal->fd, &status) != 0 ? errno : 0;
     /* Others may write to the folder: their link must not make this program empty another file. */

@@ -124,7 +124,8 @@ static void chunk_shift(const char *id, unsigned char *chunk, uint32_t *bytes, i
     memcpy(&time, chunk + TIME_AT, sizeof time);
     time = htole64(le64toh(time) + (uint64_t)shift);
     memcpy(chunk + TIME_AT, &time, sizeof time);
-    for (int i = 0; i < 5 && chunk[VERSION_AT] >= 2; i++) memcpy(chunk + LOUDNESS_AT + 2 * i, "\xff\x7f", 2);
+    static const unsigned char not_known[10] = {0xff, 0x7f, 0xff, 0x7f, 0xff, 0x7f, 0xff, 0x7f, 0xff, 0x7f};
+    if (chunk[VERSION_AT] >= 2) memcpy(chunk + LOUDNESS_AT, not_known, sizeof not_known);
 }
 
 /* Makes a chunk a multiple of 4 bytes, as libsndfile does, but so that its content stays well formed: the last part of a
@@ -166,7 +167,7 @@ static bool chunk_copy(SNDFILE *to, const SF_CHUNK_ITERATOR *from, const char *i
     bool good = chunk.data && sf_get_chunk_data(from, &chunk) == SF_ERR_NO_ERROR;
     bool is_text = good && is_list && memcmp(chunk.data, "adtl", 4) != 0; /* LIST INFO: strings of sound_in */
     if (good && !is_text && to) {
-        strcpy(chunk.id, id);
+        memcpy(chunk.id, id, 4);
         chunk_shift(id, chunk.data, &chunk.datalen, in->first);
         good = chunk_pad(&chunk) && sf_set_chunk(to, &chunk) == SF_ERR_NO_ERROR;
         *kept += chunk.datalen;

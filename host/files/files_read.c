@@ -34,7 +34,7 @@ static uint64_t file_state(const char *path, const struct stat *status)
     state = splitmix64(state ^ (uint64_t)changed->tv_sec);
     state = splitmix64(state ^ (uint64_t)changed->tv_nsec);
     for (const char *at = path; *at; at++) state = splitmix64(state ^ (unsigned char)*at);
-    bool is_unsure = changed->tv_nsec == 0 && time(NULL) - changed->tv_sec <= 2;
+    bool is_unsure = changed->tv_nsec == 0 && llabs((long long)time(NULL) - (long long)changed->tv_sec) <= 2;
     return state << 1 | is_unsure;
 }
 

@@ -51,7 +51,7 @@ struct marked_text {
 static void print_marked(FILE *file, const void *data)
 {
     const struct marked_text *m = data;
-    char *text = NULL, mark[MARK_BYTES + 1];
+    char *text = NULL, mark[MARK_BYTES + 1] = "";
     size_t n = 0;
     FILE *memory = open_memstream(&text, &n);
     if (memory) m->print(memory, m->data);

@@ -132,7 +132,7 @@ int pipewire_client_begin_cycle(struct pipewire_client *c, const struct spa_io_c
     struct pipewire_gap gap = pipewire_cycle_begin(&c->cycle, clock, n, c->host);
     if (gap.is_long)
         hc_live_forget(c->host->live); /* the end of a pause must not bring back what played before it */
-    else if (gap.n > 0)
+    else if (gap.n > 0 && n > 0)
         play_gap(c, gap.n, n, gap_limit_s(c, &gap, n, clock->rate.denom));
     return n;
 }

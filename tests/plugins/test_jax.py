@@ -217,8 +217,13 @@ def test_transforms(hc, put):
     close(jax.vmap(hc.jax.convolve)(put(x), put(h)), exact(x, h, "full"))
     close(jax.vmap(lambda x: hc.jax.convolve(x, h[0]))(put(x)), exact(x, h[0], "full"))
     close(jax.lax.scan(lambda carry, x: (carry, hc.jax.convolve(x, h[0])), 0, put(x))[1], exact(x, h[0], "full"))
-    with pytest.raises(TypeError, match="forward-mode"):
-        jax.jvp(hc.jax.convolve, (x, h), (x, h))
+    by_index = lambda x, h: hc.jax.convolve(x[0], h[0], index=jnp.array([1, 0, 2]))
+    gradient = lambda x, h: jax.grad(lambda x: (hc.jax.convolve(x, h[:, :1]) ** 2).sum())(x[:, :1])
+    for f in (hc.jax.convolve, by_index, lambda x, h: hc.jax.convolve_packed(x[0], h[0], [0, 9, 60]), gradient):
+        for place in (lambda: jax.jvp(f, (x, h), (x, h)), lambda: jax.jit(lambda: jax.jvp(f, (x, h), (x, h)))(),
+                      lambda: jax.linearize(f, x, h)[1](x, h), lambda: jax.jacfwd(f)(x, h)):
+            with pytest.raises(TypeError, match="forward-mode"):
+                place()
 
 
 def test_empty_batches(hc, put):

@@ -382,7 +382,8 @@ def test_a_project_that_is_unknown_or_absent_is_refused(hc, reverb, monkeypatch)
 
 def test_the_releases_that_were_tried_are_documented(hc):
     text = " ".join(hc.patch.__doc__.split())
-    assert hc._patches.PROJECTS and all(f"{package} {tried}" in text for package, tried in hc._patches.PROJECTS.values())
+    for package, tried in hc._patches.PROJECTS.values():
+        assert f"{package} {tried}" in text
 
 
 REVERB = "import numpy\ndef convolve(x, h, mode='full', rate=1): return numpy.convolve(x, h, mode)\n"
@@ -423,9 +424,8 @@ ROOM = "class Room:\n  def play(self): pass\n"
 @pytest.mark.parametrize("version", ["0.1", "1.9rc1", "2", "0+unknown", None])
 def test_any_release_that_fits_is_patched(hc, reverb, release, version):
     reverb[1](version)
-    for text in (REVERB, REVERB.replace("x, h, mode='full', rate=1): return", "*a, **k): return (lambda x, h, mode='full',"
-                                        " rate=1:").replace("x, h, mode)\n", "x, h, mode))(*a, **k)\n"),
-                 REVERB.replace("convolve(x, h, mode='", "convolve(x: 'a sound', h, mode='")):
+    wrapper = "def wrapped(own): return lambda *given, **options: own(*given, **options)\nconvolve = wrapped(convolve)\n"
+    for text in (REVERB, REVERB + wrapper, REVERB.replace("convolve(x, h, mode='", "convolve(x: 'a sound', h, mode='")):
         project = release(text + ROOM)
         own = project.convolve
         with hc.patch("reverb"):
@@ -450,8 +450,8 @@ def test_any_release_that_fits_is_patched(hc, reverb, release, version):
 def test_a_release_that_does_not_fit_is_refused_with_the_reason(hc, release, before, after, why):
     project = release((REVERB + ROOM).replace(before, after))
     kept = dict(vars(project))
-    with pytest.raises(RuntimeError, match=r"^patch\('reverb'\): py-reverb 1\.10\.2: .*" + why + r".*; install a release "
-                       r"that was tried \(1\.9 to 1\.11\)"):
+    with pytest.raises(RuntimeError, match=r"^patch\('reverb'\): py-reverb 1\.10\.2: .*" + why + r".*; install a "
+                       r"release that was tried \(1\.9 to 1\.11\)"):
         hc.patch("reverb")
     assert dict(vars(project)) == kept
 
@@ -476,7 +476,7 @@ def test_functions_of_a_replaced_module_are_checked(hc, release):
         assert names == ["reverb.dsp.signal"] and project.signal is not scipy.signal
     own = "import types\ndef convolve(in1, kernel, mode='full'): pass\nsignal = types.ModuleType('signal')\n"
     release(own + "signal.convolve = convolve\n", adapter)
-    with pytest.raises(RuntimeError, match="dsp.signal.convolve has the argument 'kernel', where haloconv expects 'in2'"):
+    with pytest.raises(RuntimeError, match="signal.convolve has the argument 'kernel', where haloconv expects 'in2'"):
         hc.patch("reverb")
 
 
@@ -489,6 +489,7 @@ def test_scipy_convolves_by_haloconv(hc, monkeypatch):
     rows = noise(900).reshape(3, 300)
     masked = np.ma.array(x, mask=x > 0)
     fits = [(x, h), (h, x), (x.astype("f8"), h), (x.tolist(), h), (rows, h[None]), (rows[:, :7], h[None])]
+    others = [(h[None], rows), (x > 0, h > 0), (rows, rows), (x + 0j, h), (x[:0], h), (masked, h)]
     names = ("convolve", "fftconvolve", "oaconvolve")
     own = {name: getattr(scipy.signal, name) for name in names}
     with hc.patch("scipy") as patched:
@@ -496,7 +497,7 @@ def test_scipy_convolves_by_haloconv(hc, monkeypatch):
         seen.clear()
         for name in names:
             for mode in ("full", "same", "valid"):
-                for a, b in [*fits, (h[None], rows), (x > 0, h > 0), (rows, rows), (x + 0j, h), (x[:0], h), (masked, h)]:
+                for a, b in [*fits, *others]:
                     results = []
                     for function in (own[name], getattr(scipy.signal, name)):
                         try:
@@ -511,7 +512,7 @@ def test_scipy_convolves_by_haloconv(hc, monkeypatch):
                         assert got.size == 0 or abs(got.astype(complex) - theirs).max() <= 1e-5 * abs(theirs).max()
             assert len(seen) == 6 * 2 + 5 + 1  # with fewer frames than taps "valid" is scipy's; "full" takes both orders
             seen.clear()
-        assert (scipy.signal.fftconvolve(rows, rows, axes=1) == own["fftconvolve"](rows, rows, axes=1)).all() and not seen
+        assert (scipy.signal.fftconvolve(rows, rows, axes=1) == own["fftconvolve"](rows, rows, axes=1)).all()
         assert scipy.signal.convolve(x, h, method="direct").dtype == np.float32 and not seen
     assert all(getattr(scipy.signal, name) is own[name] for name in names)
 

@@ -107,7 +107,7 @@ def test_numpy_arrays_of_any_layout_and_type(hc):
 def bfloat16(values):
     """An array whose dtype has the name, and the bits, of ml_dtypes.bfloat16."""
     class Type:
-        name, itemsize, isnative = "bfloat16", 2, True
+        name, itemsize, isnative, kind, names = "bfloat16", 2, True, "V", None
 
     class Array(np.ndarray):
         dtype = Type
@@ -159,6 +159,20 @@ def test_refusals_say_what_to_do(hc):
             (lambda: hc.convolve_tensors(x, h, lengths=[1, 2]), ValueError, r"int64 numbers of shape \(3,\)"),
             (lambda: hc.convolve_tensors(x, h, lengths=[1.0, 2.0, 3.0]), ValueError, "int64 numbers")]:
         with pytest.raises(kind, match=text):
+            call()
+
+
+@pytest.mark.parametrize("kind", ["M8[s]", "m8[s]", "U9", "S9", [("left", "f4")], "mask"])
+def test_arrays_that_hold_no_real_numbers_are_refused(hc, kind):
+    """NumPy makes numbers of a date and of a text, and drops a mask."""
+    x = np.arange(20, dtype=np.float32)
+    given = np.ma.array(x, mask=x > 4) if kind == "mask" else np.zeros(20, kind)
+    text = r"is a masked array; give \.filled" if kind == "mask" else "give real numbers"
+    for call in (lambda: hc.convolve_tensors(given, x), lambda: hc.convolve_tensors(x, given),
+                 lambda: hc.convolve_packed(given, x[:3], [0, 20]), lambda: hc.convolve_packed(x, given, [0, 20]),
+                 lambda: hc.convolve(given, x, backend="cpu"), lambda: hc.convolve(x, given, backend="cpu"),
+                 lambda: hc.Bank(given[None])):
+        with pytest.raises(TypeError, match=text):
             call()
 
 

@@ -392,6 +392,24 @@ def test_refusals_say_what_to_do(ht, backend, dev):
             ht.convolve(x, h.cpu())
 
 
+def test_tensors_without_strides_are_refused(ht, hc):
+    """Also of the shape of an earlier call, whose plan is known."""
+    x, h = tensor((2, 20)), tensor((3,))
+    ht.convolve(x, h)
+    odd = [(x.to_sparse(), "layout torch.sparse_coo; give [xy].to_dense"),
+           (x.to_sparse_csr(), "layout torch.sparse_csr"),
+           (torch.nested.nested_tensor([x[0], x[0, :9]]), "nested tensor; give a padded one")]
+    if torch.backends.mkldnn.is_available():
+        odd.append((x.to_mkldnn(), "layout torch._mkldnn"))
+    for given, text in odd:
+        calls = [lambda: ht.convolve(given, h), lambda: ht.convolve(x, given), lambda: ht.fftconvolve(x, given),
+                 lambda: ht.convolve_packed(given, h, [0, 20]), lambda: ht.convolve_moving(given, x, [0]),
+                 lambda: ht.conv1d(given, h), lambda: ht.conv1d(x, given), lambda: hc.convolve_tensors(given, h)]
+        for call in calls:
+            with pytest.raises(TypeError, match=text.replace("[xy]", r"\w+")):
+                call()
+
+
 def test_operators_check_shapes(ht):
     """They are public as torch.ops.haloconv; no call of them reads beyond a tensor."""
     x, h = tensor((2, 3, 50)), tensor((3, 9))

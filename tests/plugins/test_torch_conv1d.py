@@ -42,7 +42,8 @@ def test_results_and_gradients_are_those_of_torch(ht, backend, dev, monkeypatch,
         gradients = torch.autograd.grad(y, given, gy, create_graph=True)
         for got, right in zip(gradients, wanted):
             close(got, right, 2 * BOUND)
-        for got, right in zip(torch.autograd.grad(sum((g * g).sum() for g in gradients), given, allow_unused=True), second):
+        loss = sum((g * g).sum() for g in gradients)
+        for got, right in zip(torch.autograd.grad(loss, given, allow_unused=True), second):
             if right is not None:  # torch has none for the bias, and for no items
                 close(got, right, 4 * BOUND)
             else:
@@ -106,7 +107,7 @@ def test_refusals_say_what_to_do(ht):
             (lambda: ht.conv1d(x, w.double(), groups=2), TypeError, "weight is float64"),
             (lambda: ht.conv1d(x[0, 0], w), ValueError, r"input has shape \(50,\) .* give \[N, C_in, frames\]"),
             (lambda: ht.conv1d(x, w[0]), ValueError, r"weight \(2, 9\); give"),
-            (lambda: ht.conv1d(x, w), ValueError, "input has 4 channels, .* groups is 1; give a weight of C_in / groups"),
+            (lambda: ht.conv1d(x, w), ValueError, "input has 4 channels, .* groups is 1; give a weight"),
             (lambda: ht.conv1d(x, w[:5], groups=2), ValueError, "outputs that groups divides"),
             (lambda: ht.conv1d(x, w[:0], groups=2), ValueError, "give|at least one"),
             (lambda: ht.conv1d(x, w, tensor((5,)), groups=2), ValueError, r"bias is \(5,\); give \[C_out\], 6 numbers"),
@@ -119,6 +120,6 @@ def test_refusals_say_what_to_do(ht):
             (lambda: ht.conv1d(x, w, groups=2, padding=-1), ValueError, "padding is -1; give a whole number from 0 on"),
             (lambda: ht.conv1d(x, w, groups=2, padding="full"), ValueError, "padding is 'full'"),
             (lambda: ht.conv1d(x, w, groups=2, padding="same", stride=2), ValueError, "or stride 1"),
-            (lambda: ht.conv1d(x, w, groups=2, dilation=7), ValueError, "reach over 57 frames, and the padded input has 50")]:
+            (lambda: ht.conv1d(x, w, groups=2, dilation=7), ValueError, "over 57 frames, and the padded input has 50")]:
         with pytest.raises(kind, match=text):
             call()

@@ -32,7 +32,8 @@ def by_linearize(f, primals, tangents):
 def by_make_fx(f, primals, tangents):
     from torch.fx.experimental.proxy_tensor import make_fx
     n = len(primals)
-    graph = make_fx(lambda *given: by_jvp(f, given[:n], given[n:]))(*(torch.ones_like(p) for p in (*primals, *tangents)))
+    others = [torch.ones_like(value) for value in (*primals, *tangents)]
+    graph = make_fx(lambda *given: by_jvp(f, given[:n], given[n:]))(*others)
     return graph(*primals, *tangents)
 
 

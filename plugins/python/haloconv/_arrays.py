@@ -16,7 +16,7 @@ from typing import Any, Optional, Sequence, Union, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._library import _threads
+from ._library import _numbers_in, _threads
 from ._tensors import ALIGNMENT, BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, Plans, check_mode, make_plan, split
 
 _CUDA, _CUDA_MANAGED = 2, 13  # DLDeviceType
@@ -367,13 +367,11 @@ def _rows(values, name):
 
     Arrays that are not so are copied here, before they broadcast.
     """
-    values = np.asarray(values)
+    values = _numbers_in(name, values)
     kind = _NUMPY_TYPES.get(values.dtype)
     if kind is None:
         if values.dtype.name == "bfloat16" and values.dtype.isnative:
             kind = _NUMPY_TYPES[values.dtype] = BFLOAT16
-        elif np.iscomplexobj(values):
-            raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
         else:
             values, kind = np.asarray(values, np.float32), FLOAT32
     if values.ndim and not (values.flags.aligned and _has_adjacent_frames(*_strided(values))):
@@ -503,7 +501,7 @@ def convolve_packed(x: Any, h: Any, offsets: Any, mode: str = "causal", lengths:
         return _by_torch(x, h, mode, lengths, index, offsets)
     is_gpu = device_of(x) is not None or device_of(h) is not None
     if not is_gpu:
-        x, h, offsets = np.asarray(x), np.asarray(h), _numbers("offsets", offsets)
+        x, h, offsets = _numbers_in("x", x), _numbers_in("h", h), _numbers("offsets", offsets)
         index = None if index is None else np.asarray(index)
         lengths = None if lengths is None else np.asarray(lengths)
     _check_shapes(np.shape(x), np.shape(h))

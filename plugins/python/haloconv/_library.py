@@ -190,8 +190,17 @@ def _set(structure, name, value):
         raise ValueError(f"{name} {value} is too large for the library; give less")
 
 
-def _floats(what, values):
+def _numbers_in(what, values):
+    """An array; refuses what NumPy would make numbers of, and a mask, which it would drop."""
+    if type(values) is not np.ndarray and isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{what} is a masked array; give .filled(0) of it")
     values = np.asarray(values)
-    if np.iscomplexobj(values):
+    if values.dtype.kind == "c":
         raise TypeError(f"{what} is complex; convolve its real and imaginary parts separately")
-    return np.asarray(values, np.float32)
+    if values.dtype.kind in "mMSU" or values.dtype.names:
+        raise TypeError(f"{what} is {values.dtype}; give real numbers")
+    return values
+
+
+def _floats(what, values):
+    return np.asarray(_numbers_in(what, values), np.float32)

@@ -69,6 +69,10 @@ def _rows(adapter):
             theirs = vars(owner)[attribute]
         except (AttributeError, KeyError):
             raise _Misfit(f"{module} has no {path}") from None
+        except ModuleNotFoundError as error:
+            if not f"{module}.".startswith(f"{error.name}."):
+                raise  # of something that the project needs
+            raise _Misfit(f"there is no module {error.name}") from None
         if theirs not in made:
             made[theirs] = make(theirs)
             if isinstance(made[theirs], types.FunctionType):  # tracebacks, and pickles of functions, name the project's
@@ -84,12 +88,10 @@ class _Misfit(Exception):
 
 
 def _check_arguments(name, theirs, ours):
-    """Refuse a function of which ours does not take all arguments, by the same names, in this order; of a module, each
-    function that ours has in its copy."""
+    """Refuse a function whose arguments ours does not take; of a module, each function that its copy has of ours."""
     if isinstance(theirs, types.ModuleType):
-        for key, value in vars(ours).items():
-            if value is not vars(theirs).get(key):
-                _check_arguments(f"{name}.{key}", vars(theirs)[key], value)
+        for key in [key for key, value in vars(ours).items() if value is not vars(theirs)[key]]:
+            _check_arguments(f"{name}.{key}", vars(theirs)[key], vars(ours)[key])
         return
     own, given = (inspect.signature(function).parameters.values() for function in (theirs, ours))
     variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
@@ -128,20 +130,10 @@ def _check_results(name, row):
 def _check_fit(project, adapter, release):
     """Refuse a release of a project whose functions are not those that its adapter knows."""
     try:
-        for name in adapter.replacements():
-            module = name.split(":")[0]
-            try:
-                importlib.import_module(module)
-            except ModuleNotFoundError as error:
-                if error.name and f"{module}.".startswith(f"{error.name}."):
-                    raise _Misfit(f"there is no module {error.name}") from None
-                raise
-        if project not in _patches:
-            for row in _rows(adapter):
-                name = str(row)
-                _check_arguments(name, row.theirs, row.ours)
-                if row.trial:
-                    _check_results(name, row)
+        for row in _rows(adapter):
+            _check_arguments(str(row), row.theirs, row.ours)
+            if row.trial:
+                _check_results(str(row), row)
     except _Misfit as why:
         raise RuntimeError(f"patch({project!r}): {release}: {why}; install a release that was tried "
                            f"({PROJECTS[project].tried}), or a newer haloconv") from why.__cause__
@@ -168,7 +160,8 @@ def patch(project: str) -> "contextlib.AbstractContextManager[List[str]]":
     """
     release = _installed(project)
     adapter = importlib.import_module(f"{_adapters.__name__}.{project}")
-    _check_fit(project, adapter, release)  # not under the lock: other threads may import modules that call patch()
+    if project not in _patches:
+        _check_fit(project, adapter, release)  # not under the lock: other threads may import modules that call patch()
     with _lock:
         if project not in _patches:
             rows = _rows(adapter)  # all are found before one is replaced

@@ -28,15 +28,13 @@ def _number(name, value, least):
 def _summed(x, h, dtype):
     """Convolutions ("valid") of x [N, groups, 1, inputs, frames] and h [groups, outputs, inputs, taps], summed over the
     inputs; as many inputs at once as fit into 64 MiB."""
-    n_inputs = h.shape[2]
+    n_inputs, y = h.shape[2], None
     floats = x.shape[0] * h.shape[0] * h.shape[1] * 2 * x.shape[-1]
     at_once = max(1, MAX_FLOATS // max(floats, 1))
-    y = None
     for first in range(0, n_inputs, at_once):
-        last = min(first + at_once, n_inputs)
-        term = _convolve(x[..., first:last, :], h[:, :, first:last], "valid", None,
-                         dtype if n_inputs == 1 else torch.float32)
-        term = term.squeeze(3) if last - first == 1 else term.sum(3)
+        some = slice(first, first + at_once)
+        term = _convolve(x[..., some, :], h[:, :, some], "valid", None, dtype if n_inputs == 1 else torch.float32)
+        term = term.squeeze(3) if term.shape[3] == 1 else term.sum(3)
         y = term if y is None else y + term
     return y
 
@@ -54,19 +52,22 @@ def conv1d(input: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tenso
     Returns [N, C_out, frames] or [C_out, frames]; dtypes, devices, gradients and forward mode are those of convolve().
     The sum over the inputs is computed in float32.
 
-    Cost: a convolution for each item, output and input of its group, and stride / taps of that with a stride; memory of
-    one or more inputs at a time, about 64 MiB. torch's conv1d is faster for short filters. Raises what convolve() raises.
+    Cost: a convolution for each item, output and input of its group; with a stride, of as many frames and taps in all.
+    Memory: that of the results for one input, or for as many as fit into 64 MiB. Gradients keep views, no copies, of
+    input and weight, unless there is padding, a stride or dilation. torch's conv1d is faster for short filters.
+
+    Raises what convolve() raises.
     """
     _check(input, weight, ("input", "weight"))
     if input.dim() not in (2, 3) or weight.dim() != 3:
-        raise ValueError(f"input has shape {tuple(input.shape)} and weight {tuple(weight.shape)}; give [N, C_in, frames] "
-                         "or [C_in, frames], and [C_out, C_in / groups, taps]")
+        raise ValueError(f"input has shape {tuple(input.shape)} and weight {tuple(weight.shape)}; give "
+                         "[N, C_in, frames] or [C_in, frames], and [C_out, C_in / groups, taps]")
     stride, dilation, groups = (_number(name, value, 1) for name, value in (
         ("stride", stride), ("dilation", dilation), ("groups", groups)))
     n_in, (n_out, n_inputs, n_taps) = input.shape[-2], weight.shape
     if n_in < 1 or n_out < 1 or n_inputs * groups != n_in or n_out % groups:
-        raise ValueError(f"input has {n_in} channels, weight has shape {tuple(weight.shape)}, and groups is {groups}; give "
-                         "a weight of C_in / groups inputs, and outputs that groups divides")
+        raise ValueError(f"input has {n_in} channels, weight has shape {tuple(weight.shape)}, and groups is {groups}; "
+                         "give a weight of C_in / groups inputs, and outputs that groups divides")
     if bias is not None and (not isinstance(bias, torch.Tensor) or bias.shape != (n_out,)):
         raise ValueError(f"bias is {tuple(bias.shape) if isinstance(bias, torch.Tensor) else bias!r}; give [C_out], "
                          f"{n_out} numbers")
@@ -79,8 +80,8 @@ def conv1d(input: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tenso
         before = after = _number("padding", padding, 0)
     n_frames = input.shape[-1] + before + after
     if n_frames <= reach:
-        raise ValueError(f"the taps reach over {reach + 1} frames, and the padded input has {n_frames}; give more frames "
-                         "or padding")
+        raise ValueError(f"the taps reach over {reach + 1} frames, and the padded input has {n_frames}; give more "
+                         "frames or padding")
     dtype, pad = _type_of(input, weight), torch.nn.functional.pad
     x = input if input.dim() == 3 else input.unsqueeze(0)
     if dilation > 1 and n_taps > 1:
@@ -96,8 +97,6 @@ def conv1d(input: torch.Tensor, weight: torch.Tensor, bias: Optional[torch.Tenso
     if stride > 1:
         x = x.unflatten(-1, (n_results + n_taps - 1, stride)).transpose(-1, -2).flatten(1, 2)
     h = weight.flip(-1).reshape(groups, n_out // groups, *weight.shape[1:])
-    y = _summed(x.reshape(x.shape[0], groups, 1, *h.shape[2:3], x.shape[-1]), h, dtype).flatten(1, 2)
-    if bias is not None:
-        y = y + bias.unsqueeze(-1)
-    y = y.to(dtype)
+    y = _summed(x.reshape(x.shape[0], groups, 1, h.shape[2], x.shape[-1]), h, dtype).flatten(1, 2)
+    y = (y if bias is None else y + bias.unsqueeze(-1)).to(dtype)
     return y if input.dim() == 3 else y.squeeze(0)

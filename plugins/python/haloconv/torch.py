@@ -365,7 +365,7 @@ def _unpack(op, arguments):
 
 
 def _register_autograd(name, n, setup, backward, jvp=None, parts=None):
-    """Derivatives of an operator in both modes; torch.library.register_autograd has no forward mode, and 0 in its stead.
+    """Derivatives of an operator in both modes; with torch.library.register_autograd those of forward mode are 0.
 
     The dispatcher calls kernel() at each level of torch.func, and also above modes and subclasses of Tensor.
     n         inputs that have derivatives; they are the first ones
@@ -557,11 +557,16 @@ def _is_autocast(device):
 
 def _check(x, h, names):
     if (type(x) in _PLAIN and type(h) in _PLAIN and x.dtype in _TYPES and h.dtype in _TYPES
-            and ((x.is_cpu and h.is_cpu) or (x.is_cuda and x.get_device() == h.get_device())) and x.dim() and h.dim()):
+            and ((x.is_cpu and h.is_cpu) or (x.is_cuda and x.get_device() == h.get_device())) and x.dim() and h.dim()
+            and x.layout is h.layout is torch.strided and not (x.is_nested or h.is_nested)):
         return  # the usual case, quickly; make_plan() refuses tensors without frames
     for name, value in zip(names, (x, h)):
         if not isinstance(value, torch.Tensor):
             raise TypeError(f"{name} is {type(value).__name__}; give a torch.Tensor (arrays: haloconv.convolve)")
+        if value.is_nested:
+            raise TypeError(f"{name} is a nested tensor; give a padded one with lengths, or call convolve_packed")
+        if value.layout is not torch.strided:
+            raise TypeError(f"{name} is a tensor of layout {value.layout}; give {name}.to_dense()")
         if value.is_complex():
             raise TypeError(f"{name} is complex; convolve its real and imaginary parts separately")
         if value.dtype is torch.float64:
@@ -682,9 +687,13 @@ def convolve(x: torch.Tensor, h: torch.Tensor, mode: str = "full",
 def _convolve_arrays(x, h, mode, lengths, dtype, index=None):
     """convolve() with a result of a given dtype; None: see convolve()."""
     is_plain = type(mode) is str and dtype is None and lengths is None
-    plan = _known_plan(x, h, mode, index) if is_plain and not _is_compiling() else None
-    if plan is not None:
-        return _apply(plan, x, h, None, index)
+    try:
+        plan = _known_plan(x, h, mode, index) if is_plain and not _is_compiling() else None
+        if plan is not None:
+            return _apply(plan, x, h, None, index)
+    except RuntimeError:  # of tensors without strides, as sparse ones, which _check() refuses in plain words
+        _check(x, h, ("x", "h"))
+        raise
     _check(x, h, ("x", "h"))
     check_mode(mode)
     lengths = None if lengths is None else _lengths_of(lengths, h)

@@ -93,7 +93,10 @@ def _check_arguments(name, theirs, ours):
         for key in [key for key, value in vars(ours).items() if value is not vars(theirs)[key]]:
             _check_arguments(f"{name}.{key}", vars(theirs)[key], vars(ours)[key])
         return
-    own, given = (inspect.signature(function).parameters.values() for function in (theirs, ours))
+    try:
+        own, given = (inspect.signature(function).parameters.values() for function in (theirs, ours))
+    except ValueError as error:  # a function of C may have none
+        raise _Misfit(f"{name} does not tell its arguments ({error})") from error
     variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     if [argument.kind for argument in own] == list(variadic):
         return  # another program's wrapper, which gives all on

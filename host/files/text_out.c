@@ -51,7 +51,7 @@ struct marked_text {
 static void print_marked(FILE *file, const void *data)
 {
     const struct marked_text *m = data;
-    char *text = NULL, mark[MARK_BYTES + 1] = "";
+    char *text = NULL, mark[MARK_BYTES + 1];
     size_t n = 0;
     FILE *memory = open_memstream(&text, &n);
     if (memory) m->print(memory, m->data);
@@ -71,7 +71,7 @@ bool text_out_marked(const char *path, void (*print)(FILE *file, const void *dat
 
 bool text_out_may_replace(const char *path, const char *words, char *why, size_t cap)
 {
-    char *text = NULL, mark[MARK_BYTES + 1];
+    char *text = NULL, mark[MARK_BYTES + 1] = "";
     const char *reason;
     size_t n = 0;
     FILE *file = text_in_open(path, &reason);
@@ -79,8 +79,10 @@ bool text_out_may_replace(const char *path, const char *words, char *why, size_t
     if (getdelim(&text, &n, 0, file) < 0 || (n = strlen(text)) > MAX_BYTES) n = 0;
     fclose(file);
     bool is_ours = n >= MARK_BYTES;
-    if (is_ours) mark_print(mark, text, n - MARK_BYTES);
-    is_ours = is_ours && strcmp(text + n - MARK_BYTES, mark) == 0;
+    if (is_ours) {
+        mark_print(mark, text, n - MARK_BYTES);
+        is_ours = strcmp(text + n - MARK_BYTES, mark) == 0;
+    }
     bool has_words = !words || (is_ours && strstr(text, words));
     free(text);
     if (!is_ours)

@@ -12,10 +12,10 @@
 /* Counts the affinity mask. A kernel for more processors than a cpu_set_t has (1024) refuses a short mask. */
 static long count_affinity(void)
 {
-    enum { MOST = 1 << 20 };
+    enum { MAX_BITS = 1 << 20 };
     cpu_set_t few;
     if (sched_getaffinity(0, sizeof few, &few) == 0) return CPU_COUNT(&few);
-    for (int max = 2 * CPU_SETSIZE; errno == EINVAL && max <= MOST; max *= 2) {
+    for (int max = 2 * CPU_SETSIZE; errno == EINVAL && max <= MAX_BITS; max *= 2) {
         cpu_set_t *many = CPU_ALLOC(max);
         if (!many) break;
         int n = sched_getaffinity(0, CPU_ALLOC_SIZE(max), many) == 0 ? CPU_COUNT_S(CPU_ALLOC_SIZE(max), many) : 0;

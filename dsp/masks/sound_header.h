@@ -35,7 +35,7 @@ struct sound_header {
 
 #define SOUND_UNCLOSED "has the header of a stream that was not closed; it is read to the end of the file"
 
-/* What a file is that no reader here takes, by its first bytes, and the way out: "is a zip archive; unpack it ...".
+/* The kind of a file that no reader here takes, by its first bytes, and the remedy: "is a zip archive; unpack it ...".
  * NULL: none of these. */
 const char *sound_foreign(const char *head, size_t bytes);
 

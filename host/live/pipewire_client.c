@@ -107,7 +107,7 @@ static double gap_limit_s(const struct pipewire_client *c, const struct pipewire
 }
 
 /* Plays silence for the frames of a gap, in calls of n frames: the sound before it does not come closer to the sound
- * after it. What would take longer than limit_s is left out. */
+ * after it. Frames beyond limit_s are left out. */
 static void play_gap(struct pipewire_client *c, int64_t missing, int n, double limit_s)
 {
     struct port_host *h = c->host;

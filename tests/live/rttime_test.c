@@ -37,7 +37,7 @@ static bool take_priority(void)
     return sched_setscheduler(0, SCHED_FIFO, &param) == 0;
 }
 
-/* Plays until the overloaded threads have rested often enough. What play does must last less than 50 ms. */
+/* Plays until the overloaded threads have rested often enough. A call of play lasts less than 50 ms. */
 static void play_until_rested(void (*play)(void *data), void *data)
 {
     unsigned before = priority_rests();

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 
 enum { TICK_US = 100000, TIMEOUT_S = 5, MAX_TEXTS = 16 /* sent in one turn of a client */, SEND_BYTES = 1 << 15 };
-/* An upload has this time in all. Of a refused request so much is read, for so long: a client that sends all that the
+/* An upload has this time in all. A refused request is read for REFUSED_S and REFUSED_BYTES at most: a client that sends all that the
  * sockets take before it reads gets its answer. */
 enum { BODY_S = 300, REFUSED_S = 1, REFUSED_BYTES = 1 << 23 };
 _Static_assert((int)PANEL_PADDING >= (int)LWS_PRE, "libwebsockets writes its header before a text");

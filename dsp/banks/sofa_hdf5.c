@@ -9,6 +9,7 @@
 
 #ifdef HC_WITH_HDF5
 #include <dlfcn.h>
+#define H5Dread_chunk_vers 1 /* of the two that HDF5 2 has, the one of HDF5 1 */
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static void library_load(void)
     void *library = dlopen(TEXT(HC_HDF5_SONAME), RTLD_NOW | RTLD_LOCAL); /* never close it: it has an exit handler */
     bool all = library != NULL;
 #define FIND(name)                                                                                                     \
-    if (all) *(void **)&h5.name = dlsym(library, #name), all = h5.name != NULL;
+    if (all) *(void **)&h5.name = dlsym(library, TEXT(name)), all = h5.name != NULL;
     FUNCTIONS(FIND)
     unsigned major = 0, minor = 0, release = 0;
     if (!all || h5.H5open() < 0 || h5.H5get_libversion(&major, &minor, &release) < 0) {

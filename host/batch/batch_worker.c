@@ -388,8 +388,9 @@ static void count_changed(struct batch *batch, const struct manifest_row *row, e
     const char *paths[N_ROW_FILES] = {batch_input_file(row), row->mask, row->noise, row->path};
     struct changed_files *changed = &batch->changed[file];
     pthread_mutex_lock(&batch->lock);
-    if (!changed->first) changed->first = paths[file];
-    changed->is_several |= strcmp(changed->first, paths[file]) != 0;
+    const char *path = paths[file] ? paths[file] : row->path; /* NULL: a damaged journal has a state of no file */
+    if (!changed->first) changed->first = path;
+    changed->is_several |= strcmp(changed->first, path) != 0;
     changed->n_rows += row->tar ? (int64_t)row->tar->n_rows : 1;
     pthread_mutex_unlock(&batch->lock);
 }

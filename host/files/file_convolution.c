@@ -69,7 +69,7 @@ static void set_loudspeakers(struct sound_out *out, const struct sound_in *in, i
     int container = out->format & SF_FORMAT_TYPEMASK;
     bool is_kept = container == SF_FORMAT_WAVEX || container == SF_FORMAT_RF64 ||
                    (container == SF_FORMAT_FLAC && loudspeakers == loudspeakers_of_flac(out->n_channels));
-    out->loudspeakers = (uint32_t)loudspeakers;
+    out->loudspeakers = loudspeakers;
     if (container == SF_FORMAT_WAVEX && (in->format & SF_FORMAT_TYPEMASK) == container &&
         out->n_channels == in->n_channels)
         sf_command(out->file, SFC_WAVEX_SET_AMBISONIC, NULL, sf_command(in->file, SFC_WAVEX_GET_AMBISONIC, NULL, 0));

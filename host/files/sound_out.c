@@ -1,6 +1,7 @@
 #include "sound_out.h"
 
 #include "dsp/haloconv_files.h"
+#include "dsp/masks/sound_header.h"
 #include "host/message.h"
 #include "read_back.h"
 #include "sound_format.h"
@@ -181,6 +182,7 @@ bool sound_out_open(struct sound_out *out, int fd, const char *path, int format,
                               .n_frames = n_frames,
                               .fd = fd,
                               .payload = -1,
+                              .loudspeakers = NO_LOUDSPEAKERS,
                               .pwritable = fd >= 0,
                               .part = {.fd = fd, .regular = fd >= 0}};
     bool is_rf64 = use_rf64(out);
@@ -193,11 +195,11 @@ bool sound_out_open(struct sound_out *out, int fd, const char *path, int format,
     return good;
 }
 
-/* libsndfile writes the loudspeakers that it assumes for the number of channels. */
 static void write_loudspeakers(struct sound_out *out)
 {
-    uint32_t mask = htole32(out->loudspeakers);
-    if (!out->loudspeakers_at || !out->pwritable || out->error) return;
+    uint32_t mask = htole32((uint32_t)out->loudspeakers);
+    bool is_needed = out->loudspeakers != NO_LOUDSPEAKERS && out->loudspeakers_at;
+    if (!is_needed || !out->pwritable || out->error) return;
     if (pwrite(out->fd, &mask, sizeof mask, out->loudspeakers_at) != sizeof mask) out->error = errno ? errno : EIO;
 }
 

@@ -27,7 +27,7 @@ struct sound_out {
     int fd;                        /* libsndfile writes to it: the descriptor of part, or of the temporary file */
     bool pwritable;                /* fd can be written at any offset */
     int64_t at, end;               /* libsndfile's offset in the file, and its maximum */
-    uint32_t loudspeakers;         /* dwChannelMask for a container that has it; set by file_open_output */
+    int64_t loudspeakers;          /* dwChannelMask for a container that has it; NO_LOUDSPEAKERS: libsndfile chooses */
     int64_t loudspeakers_at;       /* its offset; 0: none */
     int error;                     /* errno of the first write that failed */
     const void *first_raw;         /* argument of sound_out_write_plain; shows when libsndfile writes the first frame */

@@ -72,7 +72,7 @@ void realtime_note_limit(uint64_t rests, bool is_signalled)
         message_note("%s: %g ms, and helper threads need %d ms; they run without real-time priority; %s", subject,
                      1e-3 * (double)limit_us, PRIORITY_MIN_LIMIT_US / 1000, remedy);
     noted_us = is_small ? limit_us : RLIM_INFINITY;
-    if (has_noted_load || is_small || !(is_signalled || rests > 0)) return;
+    if (has_noted_load || is_small || !(is_signalled || (rests > 0 && limit_us != RLIM_INFINITY))) return;
     has_noted_load = true;
     if (limit_us == RLIM_INFINITY)
         message_note("limit on processor time (RLIMIT_CPU): it is reached; raise it with ulimit -t");

@@ -158,6 +158,13 @@ def test_a_batch_keeps_the_loudspeakers(one, backend):
             assert loudspeakers(tar.extractfile(name).read()) == mask
 
 
+@pytest.mark.parametrize("options", [["--format", "wavex:float"], ["--format", "rf64:float"]])
+def test_a_mask_has_the_usual_loudspeakers(one, options):
+    write("two.wav", noise(100, 2))
+    good("mask", "trim", "two.wav", "-o", "out.wav", *options)
+    assert loudspeakers((one / "out.wav").read_bytes()[:99]) == MASKS["stereo"]
+
+
 def test_b_format_stays_b_format(one):
     extensible(one / "in.wav", 4, 0)
     content = (one / "in.wav").read_bytes()

@@ -15,11 +15,13 @@ def convolver(theirs):
     whose results the functions of scipy give unlike types, methods and axes, masked and empty arrays, more dimensions.
     """
     def convolve(in1, in2, mode="full", *arguments, **options):
+        is_usual = not arguments and not options and mode in ("full", "same", "valid") and all(
+            isinstance(a, (np.ndarray, list, tuple)) and not isinstance(a, np.ma.MaskedArray) for a in (in1, in2))
+        if not is_usual:  # before np.asarray, which copies or refuses tensors of a GPU
+            return theirs(in1, in2, mode, *arguments, **options)
         x, h = np.asarray(in1), np.asarray(in2)
-        is_usual = (not arguments and not options and mode in ("full", "same", "valid")
-                    and all(isinstance(a, (np.ndarray, list, tuple)) and not isinstance(a, np.ma.MaskedArray)
-                            for a in (in1, in2)) and all(a.dtype in (np.float32, np.float64) for a in (x, h)))
-        if (not is_usual or x.ndim != h.ndim or x.ndim not in (1, 2) or not (x.size and h.size)
+        if (any(a.dtype not in (np.float32, np.float64) for a in (x, h)) or x.ndim != h.ndim or x.ndim not in (1, 2)
+                or not (x.size and h.size)
                 or (x.ndim == 2 and 1 not in ((x.shape[0], h.shape[0]) if mode == "full" else (h.shape[0],)))
                 or (x.ndim == 2 and mode == "valid" and x.shape[1] < h.shape[1])):
             return theirs(in1, in2, mode, *arguments, **options)

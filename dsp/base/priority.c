@@ -11,6 +11,7 @@
 
 enum {
     LOOK_NS = 10000000,     /* time between two looks, which make three system calls */
+    WINDOW_NS = 25000000,   /* the same, for an audio thread */
     MAX_WORK_NS = 50000000, /* work until a rest, at most: a quarter of the usual limit */
     REST_NS = 100000        /* a shorter sleep may end before the thread blocks, and then does not count */
 };
@@ -22,12 +23,14 @@ static pthread_key_t own;
 static atomic_bool has_own;
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 static atomic_uint n_rests;
+static atomic_bool has_limit; /* at the last look */
 
 static int64_t read_limit_us(void)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_RTTIME, &limit) != 0 || limit.rlim_cur >= INT64_MAX) return INT64_MAX;
-    return (int64_t)limit.rlim_cur;
+    bool is_finite = getrlimit(RLIMIT_RTTIME, &limit) == 0 && limit.rlim_cur < INT64_MAX;
+    atomic_store_explicit(&has_limit, is_finite, memory_order_relaxed);
+    return is_finite ? (int64_t)limit.rlim_cur : INT64_MAX;
 }
 
 static bool is_realtime(int policy)
@@ -102,16 +105,35 @@ void priority_sleep(void)
     atomic_fetch_add_explicit(&n_rests, 1, memory_order_relaxed);
 }
 
-void priority_rest(void)
+static void rest(struct follower *f, int64_t now)
 {
-    struct follower *f = atomic_load_explicit(&has_own, memory_order_acquire) ? pthread_getspecific(own) : NULL;
-    if (!f) return;
-    int64_t now = now_ns();
-    if (now - f->looked_ns < LOOK_NS) return;
     look(f, now);
     int64_t max_ns = f->limit_us < MAX_WORK_NS / 250 ? f->limit_us * 250 : MAX_WORK_NS;
     if (f->limit_us == INT64_MAX || now - f->blocked_ns < max_ns || !is_realtime(sched_getscheduler(0))) return;
     priority_sleep(); /* the next look sees that it blocked */
+}
+
+void priority_rest(void)
+{
+    struct follower *f = atomic_load_explicit(&has_own, memory_order_acquire) ? pthread_getspecific(own) : NULL;
+    int64_t now = f ? now_ns() : 0;
+    if (f && now - f->looked_ns >= LOOK_NS) rest(f, now);
+}
+
+void priority_worked(struct load_watch *w, int64_t start_ns, int64_t end_ns)
+{
+    int64_t passed = end_ns - w->begin_ns;
+    w->worked_ns += end_ns - start_ns;
+    if (passed < WINDOW_NS) return;
+    bool is_high = w->worked_ns > passed / 10 && atomic_load_explicit(&has_limit, memory_order_relaxed);
+    w->begin_ns = end_ns;
+    w->worked_ns = 0;
+    if (is_high) rest(&w->thread, end_ns);
+}
+
+void priority_look(void)
+{
+    read_limit_us();
 }
 
 unsigned priority_rests(void)

@@ -22,6 +22,12 @@ struct follower {        /* a helper's record, which lives as long as its thread
     long n_blocked;      /* calls that blocked, at the last look */
 };
 
+struct load_watch {         /* record of an audio thread's calls; initially all 0 */
+    int64_t begin_ns;       /* of the present window */
+    int64_t worked_ns;      /* sum of the calls in it */
+    struct follower thread; /* tid 0: nobody sets its priority */
+};
+
 /* Makes the helpers work for the calling thread from now on. [rt] */
 void priority_lead(struct priority *priority);
 
@@ -34,6 +40,14 @@ void priority_follow(const struct priority *priority, struct follower *follower)
  * if RLIMIT_RTTIME demands this, and obeys a limit that has changed. A thread that never called priority_follow, as the
  * audio thread, returns at once. [rt] */
 void priority_rest(void);
+
+/* Call it at the end of a call of the audio thread, which may be so slow that the next call follows at once: it rests as
+ * priority_rest does. It makes system calls only if there was a limit when a thread last looked, and in a window of 25 ms
+ * of which the calls took a tenth or more. [rt] */
+void priority_worked(struct load_watch *watch, int64_t start_ns, int64_t end_ns);
+
+/* Reads the limit for priority_worked. */
+void priority_look(void);
 
 /* Sleeps for 0.1 ms if there is a limit, for a call that has missed its deadline anyway. */
 void priority_sleep(void);

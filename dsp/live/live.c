@@ -274,7 +274,8 @@ int hc_live_process_changes(hc_live *l, const float *const *in, float *const *ou
     watch_device(l, start);
     denormals_restore(fp_state);
     hc_live_stats *s = &l->stats;
-    s->took_ns = (uint64_t)(now_ns() - start);
+    int64_t end = now_ns();
+    s->took_ns = (uint64_t)(end - start);
     histogram_add(&l->times, s->took_ns);
     s->overruns += (double)s->took_ns > 1e9 * n / rate && !stream_freewheels(&l->stream);
     s->blocks++;
@@ -283,6 +284,7 @@ int hc_live_process_changes(hc_live *l, const float *const *in, float *const *ou
     s->changing = l->joining || l->is_fading;
     s->rate = rate;
     stats_publish(l);
+    priority_worked(&l->load, start, end);
     return worst == FAILOVER_PLAYED ? HC_OK : worst == FAILOVER_SILENT ? HC_EDEVICE : HC_LATE;
 }
 

@@ -91,6 +91,7 @@ struct hc_live {
     atomic_uint peak_in, peak_out;       /* largest magnitudes, as the bits of a float                     */
     struct signals signals;
     struct histogram times;
+    struct load_watch load;              /* of the audio thread                                            */
     atomic_uint_fast64_t published;      /* count of snapshots; the newest is at published % N_SNAPSHOTS   */
     atomic_uint_fast64_t snapshots[N_SNAPSHOTS][STATS_WORDS];
     atomic_uint_fast64_t masks, rebuilds;

@@ -196,6 +196,7 @@ int hc_live_work(hc_live *l)
     uint64_t number;
     int error = HC_OK;
     if (!l) return HC_EINVAL;
+    priority_look();
     pthread_mutex_lock(&l->setup);
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
     ready_put_or_close(&l->ready, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));

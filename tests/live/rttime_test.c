@@ -37,7 +37,7 @@ static bool take_priority(void)
     return sched_setscheduler(0, SCHED_FIFO, &param) == 0;
 }
 
-/* Plays until the overloaded threads have rested often enough. A call of play lasts less than 50 ms. */
+/* Plays until the overloaded threads have rested often enough. A call of play lasts less than 50 ms, or rests itself. */
 static void play_until_rested(void (*play)(void *data), void *data)
 {
     unsigned before = priority_rests();
@@ -284,8 +284,14 @@ static void process_live(void *live)
     for (int i = 0; i < 300; i++) hc_live_process(live, &in, &out, 256);
 }
 
-/* Four masks are kept ready, and the input comes faster than one thread can process it for all of them. */
-static void ready(void)
+/* No call waits for anything: a host whose cycles are all late. */
+static void process_late(void *live)
+{
+    for (double start = now_s(); now_s() - start < 1;) process_live(live);
+}
+
+/* n masks are kept ready, and the input comes faster than one thread can process it for all of them. */
+static void play_masks(int n, void (*play)(void *live))
 {
     enum { N = 4, TAPS = 2000 };
     char paths[N][64];
@@ -297,7 +303,7 @@ static void ready(void)
     c.rate = 48000;
     c.block = 256;
     c.backend = "cpu";
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < n; i++) {
         snprintf(paths[i], sizeof paths[i], "/tmp/hc_rttime_%d_%d.txt", getpid(), i);
         FILE *file = fopen(list[i] = paths[i], "w");
         check(file, "%s cannot be written", paths[i]);
@@ -307,7 +313,7 @@ static void ready(void)
     hc_live *live = NULL;
     char why[400] = "";
     check(hc_live_open(&c, &live, why, sizeof why) == HC_OK, "%s", why);
-    check(hc_live_keep(live, list, N) == HC_OK, "hc_live_keep");
+    check(hc_live_keep(live, list, n) == HC_OK, "hc_live_keep");
     hc_live_change change = {.size = sizeof change, .mask = paths[0]};
     check(hc_live_request(live, &change) == HC_OK, "%s was refused", paths[0]);
     take_priority(); /* before the first block: the thread follows what the audio thread has then */
@@ -316,13 +322,28 @@ static void ready(void)
         hc_live_work(live);
         pause_us(200);
     }
-    for (int i = 0; i < N; i++) unlink(paths[i]);
-    play_until_rested(process_live, live);
+    for (int i = 0; i < n; i++) unlink(paths[i]);
+    play_until_rested(play, live);
+}
+
+static void ready(void)
+{
+    play_masks(4, process_live);
+}
+
+static void late_calls(void)
+{
+    play_masks(1, process_late);
 }
 
 static void an_overloaded_ready_thread_ends_no_process(const char *backend)
 {
     in_child(ready, LIMIT_US, LIMIT_US);
+}
+
+static void an_audio_thread_without_a_pause_ends_no_process(const char *backend)
+{
+    in_child(late_calls, LIMIT_US, LIMIT_US);
 }
 
 int main(void)
@@ -336,6 +357,7 @@ int main(void)
         TEST(an_overloaded_device_thread_ends_no_process, false),
         TEST(an_overloaded_standby_thread_ends_no_process, false),
         TEST(an_overloaded_ready_thread_ends_no_process, false),
+        TEST(an_audio_thread_without_a_pause_ends_no_process, false),
     };
     return check_main("rttime", tests, sizeof tests / sizeof *tests);
 }

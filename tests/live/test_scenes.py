@@ -179,6 +179,14 @@ def test_sources_move_and_answer(run):
     client.end()
 
 
+def test_a_source_between_two_entries_plays_both_unless_it_plays_the_nearest(run):
+    """Halfway between ahead and left, which begin together."""
+    for options, want in [((), 1.5 / 8), (("--mix",), 1.5 / 8), (("--nearest", "--place", "1:46,0"), 2 / 8)]:
+        server, client = start(run, "--place", "1:45,0", *options)
+        assert level(server) == pytest.approx(want, rel=1e-3), options
+        client.end()
+
+
 def test_recentring_makes_the_present_orientation_the_front(run):
     server, client = start(run)
     with control_of(client) as control:

@@ -112,8 +112,8 @@ typedef struct hc_live_config {
     /* ---- moving sources (haloconv_scenes.h) ---- */
     int n_sources;           /* the first n_sources inputs are steered: hc_live_change.mask is then a bank, or a
                                 configuration that reads banks                                                 0  */
-    int mix_entries;         /* 1: a source plays the mix of hc_bank_mix, and banks are loaded with
-                                hc_bank_options.mix; 0: the nearest entry                                      0  */
+    int mix_entries;         /* 0, 1: a source plays the mix of hc_bank_mix, and banks are loaded with
+                                hc_bank_options.mix; HC_MIX_NONE: the nearest entry, which steps as it moves   0  */
     int normalise;           /* as in hc_bank_options                                                          0  */
     double grid_deg;         /* as in hc_bank_options                                                          0  */
     double glide_ms;         /* duration of a source's movement to a position of hc_live_steer, at most 1000; below 0:

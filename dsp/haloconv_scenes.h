@@ -59,7 +59,8 @@ typedef struct hc_bank_options { /* a field that is 0 has the default           
     size_t size;               /* sizeof(hc_bank_options), set by the caller                                          */
     double grid_deg;           /* interpolate to directions this many degrees apart, 0.5 to 45; HC_GRID_NONE: keep the
                                   file's entries; 0: the same, but with `mix` 2 degrees if the entries need
-                                  them and lie on at most 64 spheres                                                  */
+                                  them, lie on at most 64 spheres, and then occupy at most 1 GiB and a quarter
+                                  of the memory                                                                       */
     int normalise;             /* 1: scale the bank to a largest gain of 0 dB                                         */
     int mix;                   /* 1: prepare the bank for hc_bank_mix. A mix of responses that begin at different
                                   times is a comb filter, so it mixes only entries that begin together.
@@ -67,7 +68,7 @@ typedef struct hc_bank_options { /* a field that is 0 has the default           
     int sizes_only;            /* 1: read headers where they suffice, and fill in n_entries, n_out, n_taps, rate and
                                   file_rate only, at the rate of the file and without a grid                          */
 } hc_bank_options;
-enum { HC_GRID_NONE = -1 };
+enum { HC_GRID_NONE = -1, HC_MIX_NONE = -1 /* hc_live_config.mix_entries */ };
 
 /* Reads a bank from a file: .sofa, a list (.csv), a folder of sound files, or one sound file, whose entry has no
  * position. haloconv(1), BANKS OF RESPONSES, describes them, with their positions, delays and units.

@@ -41,11 +41,16 @@ struct message_db message_db(double db, int decimals, const char *unit)
     return m;
 }
 
+struct message_db message_signed(double value, int decimals, const char *unit)
+{
+    struct message_db m;
+    snprintf(m.text, sizeof m.text, "%+.*f %s", decimals, rounded(value, decimals), unit);
+    return m;
+}
+
 struct message_db message_gain(double db, int decimals)
 {
-    struct message_db m = {"none"};
-    if (db > -INFINITY) snprintf(m.text, sizeof m.text, "%+.*f dB", decimals, rounded(db, decimals));
-    return m;
+    return db > -INFINITY ? message_signed(db, decimals, "dB") : (struct message_db){"none"};
 }
 
 void message_clean(char *text)

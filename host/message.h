@@ -65,8 +65,9 @@ const char *message_s(int64_t n);
 
 /* Decibels as text, for an argument of printf: the text is valid during that call. A value that rounds to 0 has no
  * minus sign. message_db: "-3.0 dBFS", or "silence" for -INFINITY; unit "": the number alone. message_gain: "+3.0 dB",
- * or "none". */
+ * or "none". message_signed: "+3.0 ppm", in any unit. */
 struct message_db { char text[32]; };
+struct message_db message_signed(double value, int decimals, const char *unit);
 struct message_db message_db(double db, int decimals, const char *unit);
 struct message_db message_gain(double db, int decimals);
 

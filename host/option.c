@@ -263,6 +263,22 @@ struct parse {
     int status;       /* the exit status after ECANCELED: 0, unless a value was wrong */
 };
 
+/* argp ends a text that fills its last line with a line of blanks. */
+static void print_help(struct argp_state *state)
+{
+    char *help = NULL;
+    size_t size;
+    FILE *to = open_memstream(&help, &size);
+    argp_state_help(state, to ? to : stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC);
+    if (to && fclose(to) != 0) fputs("no memory for the help; free some memory\n", stderr);
+    for (const char *line = help ? help : "", *end; *line; line = end) {
+        end = line + strcspn(line, "\n");
+        end += *end == '\n';
+        if (*line != ' ' || line[strspn(line, " ")] != '\n') fwrite(line, 1, (size_t)(end - line), stdout);
+    }
+    free(help);
+}
+
 /* Called by argp for each option. ECANCELED: help or a usage error was printed. */
 static error_t parse_key(int key, char *text, struct argp_state *state)
 {
@@ -277,7 +293,7 @@ static error_t parse_key(int key, char *text, struct argp_state *state)
     switch (key) {
     case 'h':
         state->name = parse->program;
-        argp_state_help(state, stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC);
+        print_help(state);
         if (parse->line->more) fputs(parse->line->more, stdout);
         return ECANCELED;
     case KEY_MAN:

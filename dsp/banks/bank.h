@@ -77,7 +77,8 @@ double bank_onset_spread(const struct bank *bank, const int *entries, int n);
  * RMS between 1 and 12 kHz (2.4 dB at 12 kHz), because the gain of a mix with onset difference t is |cos(pi f t)|. */
 static const double BANK_MIX_SPREAD_S = 20e-6;
 
-/* Adds the entries of a grid of directions, `degrees` apart, and their onsets. */
-int bank_grid(struct bank *bank, double degrees, const char *path, struct reason *why);
+/* Adds the entries of a grid of directions, `degrees` apart, and their onsets. Fails with HC_EINVAL if the responses would
+ * then occupy more than max_bytes. */
+int bank_grid(struct bank *bank, double degrees, double max_bytes, const char *path, struct reason *why);
 
 #endif

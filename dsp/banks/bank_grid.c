@@ -28,7 +28,7 @@ struct new_entry {
 struct grid {
     const struct bank *bank;
     const char *path;
-    double degrees;
+    double degrees, max_bytes;
     struct new_entry *entries; /* [n] */
     size_t n, capacity;
 };
@@ -226,6 +226,8 @@ static int grid_make(struct grid *grid, struct bank *bank, struct reason *why)
     size_t n = (size_t)bank->n_entries + grid->n;
     size_t n_taps = (size_t)bank->n_taps + (size_t)ceil(largest_shift(grid)) + FRACTIONAL_DELAY_HALF;
     double old = (double)bank->n_entries * bank->n_out * bank->n_taps * sizeof(float);
+    if ((double)n * bank->n_out * (double)n_taps * sizeof(float) > grid->max_bytes)
+        return fail(HC_EINVAL, why, "%s: its grid is too large", grid->path);
     error = bank_make(&filled, n, (size_t)bank->n_out, n_taps, old, grid->path, why);
     if (error) return error;
     float(*position)[3] = realloc(bank->position, n * sizeof *position);
@@ -251,11 +253,11 @@ static int grid_make(struct grid *grid, struct bank *bank, struct reason *why)
     return HC_OK;
 }
 
-int bank_grid(struct bank *bank, double degrees, const char *path, struct reason *why)
+int bank_grid(struct bank *bank, double degrees, double max_bytes, const char *path, struct reason *why)
 {
     if (!bank->position)
         return fail(HC_EINVAL, why, "%s: has no positions, which a grid needs; load the bank without a grid", path);
-    struct grid grid = {.bank = bank, .path = path, .degrees = degrees};
+    struct grid grid = {.bank = bank, .path = path, .degrees = degrees, .max_bytes = max_bytes};
     int error = bank->onsets ? HC_OK : bank_onsets(bank, path, why);
     if (!error) error = grid_make(&grid, bank, why);
     free(grid.entries);

@@ -3,6 +3,7 @@
 #include "bank.h"
 #include "directions.h"
 #include "dsp/base/error.h"
+#include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/scene/device_bank.h"
 #include "onset.h"
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 
 static const double MIX_GRID_DEG = 2; /* mixes on the sphere that ships then err by 0.12 dB; at 4 degrees by 0.39 dB */
+static const double MIX_GRID_BYTES = 0x1p30; /* a sphere of responses of 0.15 s at 48 kHz to two ears */
 
 struct memory { /* hc_bank_data.memory points to it */
     struct bank bank;
@@ -98,13 +100,14 @@ static int entries_add(struct bank *bank, const hc_bank_options *chosen, const c
     double degrees = chosen->grid_deg > 0 ? chosen->grid_deg : 0;
     int error = chosen->mix && bank->position ? bank_onsets(bank, path, why) : HC_OK;
     if (error) return error;
-    if (degrees > 0) return bank_grid(bank, degrees, path, why);
+    if (degrees > 0) return bank_grid(bank, degrees, INFINITY, path, why);
     if (!bank->onsets || chosen->grid_deg != 0 || bank_onset_spread(bank, NULL, bank->n_entries) <= BANK_MIX_SPREAD_S)
         return HC_OK;
     char no_grid[512] = "";
-    error = bank_grid(bank, MIX_GRID_DEG, path, REASON(no_grid, sizeof no_grid));
+    error = bank_grid(bank, MIX_GRID_DEG, fmin(MIX_GRID_BYTES, (double)memory_limit() / 3), path,
+                      REASON(no_grid, sizeof no_grid));
     if (error != HC_EINVAL) return error ? fail(error, why, "%s", no_grid) : HC_OK;
-    bank_note(bank, "mixed without a grid, which would have too many entries or distances");
+    bank_note(bank, "mixed without a grid, which would have too many entries, samples or distances");
     return HC_OK;
 }
 

@@ -39,7 +39,7 @@ void bank_set_release(struct bank_set *set)
 static int bank_load(const hc_live_config *c, const char *path, int rate, struct bank_set *set, struct reason *why)
 {
     hc_bank_options options = {
-        .size = sizeof options, .grid_deg = c->grid_deg, .normalise = c->normalise, .mix = c->mix_entries};
+        .size = sizeof options, .grid_deg = c->grid_deg, .normalise = c->normalise, .mix = c->mix_entries >= 0};
     hc_bank_data *bank = &set->banks[set->n_banks];
     bank->size = sizeof *bank;
     int error = hc_bank_load(path, c->keep_rate ? 0 : rate, &options, bank, REASON_TEXT(why));

@@ -77,7 +77,7 @@ static bool allocate(hc_live *l)
     l->faded = calloc(n_out, sizeof *l->faded);
     l->reaches = calloc(n_in, n_out);
     l->n_entries = calloc((size_t)c->n_sources + 1, sizeof *l->n_entries);
-    l->positions = (struct positions){.n = c->n_sources, .mixes = c->mix_entries != 0, .glide_ms = c->glide_ms};
+    l->positions = (struct positions){.n = c->n_sources, .mixes = c->mix_entries >= 0, .glide_ms = c->glide_ms};
     for (size_t o = 0; l->frames && l->faded && o < n_out; o++) l->faded[o] = l->frames + o * stride;
     double history_s = c->history_s + HISTORY_SLACK_S;
     return mailboxes_open(&l->ready.loads, 1, sizeof(struct text_request)) &&

@@ -372,12 +372,10 @@ static int run_batch(struct batch *batch, double start)
     return status;
 }
 
-/* Writes the options of moving sources for the journal; "" for the defaults. */
+/* Writes the options of moving sources for the journal. */
 static void describe_moving(const struct moving_settings *m, char *text, size_t cap)
 {
-    text[0] = '\0';
-    if (!moving_options_given(m)) return;
-    snprintf(text, cap, " %d %d %d %.17g %.17g %d", m->path_options.step, m->path_options.mixes, m->holds,
+    snprintf(text, cap, " %d %d %d %.17g %.17g %d", m->path_options.step, m->path_options.mix >= 0, m->holds,
              m->path_options.reference_m, m->bank.grid_deg, m->bank.normalise);
 }
 
@@ -393,7 +391,8 @@ int batch_command(int argc, char **argv)
     int n = snprintf(hashed, sizeof hashed, "%s %s %s%s%s%.500s", HC_VERSION, s.method,
                      s.format_text ? s.format_text : "", s.dither == DITHER_OFF ? " undithered" : "",
                      s.defaults.members ? " members " : "", s.defaults.members ? s.defaults.members : "");
-    if (n < (int)sizeof hashed) describe_moving(&s.moving, hashed + n, sizeof hashed - (size_t)n);
+    if (n < (int)sizeof hashed && has_path(&manifest))
+        describe_moving(&s.moving, hashed + n, sizeof hashed - (size_t)n);
     struct batch *batch = calloc(1, sizeof *batch);
     if (batch) {
         *batch = (struct batch){.settings = &s, .hashed = hashed, .manifest = &manifest, .journal.fd = -1};

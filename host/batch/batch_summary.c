@@ -32,7 +32,7 @@ static void list_failures(const struct batch *batch, const struct journal_list *
     message_note("%zu file%s failed:", list->n_failures, message_s((int64_t)list->n_failures));
     for (size_t i = 0; i < list->n_failures; i++) {
         const struct manifest_row *row = failed_row(batch, &list->failures[i]);
-        message_note("  row %zu: %s -> %s: %s", list->failures[i].row, row->input, row->output, list->failures[i].why);
+        message_note("  row %zu: %s -> %s", list->failures[i].row, row->input, row->output);
     }
 }
 

@@ -12,6 +12,7 @@
 struct bank_key {
     char backend[32];
     int rate; /* rate of the inputs: the bank is resampled to this rate */
+    bool mixes;
 };
 
 struct batch_bank {
@@ -32,7 +33,7 @@ static void bank_init(struct cache_entry *entry, const void *key)
 static bool bank_has_key(const struct cache_entry *entry, const void *key)
 {
     const struct bank_key *a = &((const struct batch_bank *)entry)->key, *b = key;
-    return a->rate == b->rate && strcmp(a->backend, b->backend) == 0;
+    return a->rate == b->rate && a->mixes == b->mixes && strcmp(a->backend, b->backend) == 0;
 }
 
 static bool batch_bank_load(struct cache_entry *entry, const void *data)
@@ -41,8 +42,8 @@ static bool batch_bank_load(struct cache_entry *entry, const void *data)
     struct batch_bank *bank = (struct batch_bank *)entry;
     hc_render_config config = {
         .size = sizeof config, .backend = bank->key.backend, .step = settings->path_options.step};
-    if (!moving_bank_load(&bank->data, entry->path, bank->key.rate, &settings->bank, settings->path_options.mixes,
-                          entry->why, sizeof entry->why) ||
+    if (!moving_bank_load(&bank->data, entry->path, bank->key.rate, &settings->bank, bank->key.mixes, entry->why,
+                          sizeof entry->why) ||
         hc_renderer_open(&config, &bank->data, &bank->renderer, entry->why, sizeof entry->why) != HC_OK) {
         hc_bank_data_free(&bank->data);
         return false;
@@ -89,30 +90,35 @@ static bool outs_make(struct moving_job *m, int n_out)
     return true;
 }
 
-static bool open_stream(struct file_job *job, struct moving_job *m, char *why, size_t cap)
+static bool open_stream(struct file_job *job, struct moving_job *m, struct path *path, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
     const struct moving_settings *settings = &job->batch->settings->moving;
     const hc_bank_data *data = &m->bank->data;
-    struct path path;
     int64_t n_frames = job->in.n_frames, block = INT64_MAX;
     /* A short file is a single block, with its tail. */
     if (n_frames >= 0) block = n_frames + data->n_taps + settings->path_options.step;
-    if (!moving_path_open(&path, row->path, draw_number(row->seed, DRAW_PATH), settings, data, job->in.rate, job->n_in,
-                          n_frames, why, cap))
+    if (!moving_path_finish(path, row->path, draw_number(row->seed, DRAW_PATH), settings, data, job->in.rate, job->n_in,
+                            n_frames, why, cap))
         return false;
-    if (!moving_stream_open(&m->stream, &path, data, &settings->path_options, block, row->mask, why, cap)) return false;
+    if (!moving_stream_open(&m->stream, path, data, &settings->path_options, block, row->mask, why, cap)) return false;
     return outs_make(m, data->n_out) || message_write(why, cap, "no memory for a block of audio; use fewer --workers");
 }
 
 bool moving_job_open(struct file_job *job, const char *backend, char *why, size_t cap)
 {
     struct bank_key key = {.rate = job->in.rate};
+    struct path path;
     struct moving_job *m = job->moving = calloc(1, sizeof *m);
     snprintf(key.backend, sizeof key.backend, "%s", backend);
     if (!m) return message_write(why, cap, "no memory for a moving source; use fewer --workers");
+    if (!moving_path_read(&path, job->row->path, &job->batch->settings->moving, key.rate, job->n_in, &key.mixes, why,
+                          cap))
+        return false;
     m->bank = cache_get(&job->batch->banks, job->row->mask, &key, why, cap);
-    if (!m->bank || !open_stream(job, m, why, cap)) return false;
+    bool good = m->bank && open_stream(job, m, &path, why, cap);
+    path_free(&path);
+    if (!good) return false;
     job->n_out = m->bank->data.n_out;
     job->n_taps = m->bank->data.n_taps;
     return true;

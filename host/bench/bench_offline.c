@@ -244,7 +244,7 @@ static const struct option_row offline_options[] = {
     {"runs", 0, "N", "Number of runs, of which the median counts [5]", option_int,
      OPTION_TO(struct offline_settings, runs), .min = 1, .max = 64},
     {"seed", 0, "N", "Seed of the sound and the mask [1]", option_seed, OPTION_TO(struct offline_settings, seed)},
-    {"backend", 0, "cpu|cuda|cuda:N", "Processor to convolve on [cuda]", option_text,
+    {"backend", 0, "cpu|cuda|cuda:N", "Processor to convolve on [cuda if there is a GPU, else cpu]", option_text,
      OPTION_TO(struct offline_settings, backend)},
     OPTION_JSON(OPTION_TO(struct offline_settings, json)),
     {0}};
@@ -258,12 +258,13 @@ static const struct command_line offline_line = {
 
 int bench_offline_command(int argc, char **argv)
 {
-    struct offline_settings settings = {
-        .seconds = 3600, .channels = 2, .mask_seconds = 10, .runs = 5, .seed = 1, .backend = "cuda"};
+    struct offline_settings settings = {.seconds = 3600, .channels = 2, .mask_seconds = 10, .runs = 5, .seed = 1};
     struct offline_run run;
     struct offline_times result = {0};
     int status = option_parse(&offline_line, argc, argv, &settings);
     if (status >= 0) return status;
+    char none[64];
+    if (!settings.backend) settings.backend = hc_list_devices(1, none, sizeof none) == HC_OK ? "cuda" : "cpu";
     bool good = run_open(&run, &settings) && check_last_block(&run) && fill_buffers(&run);
     good = good && (result.own = median(&run, true, run.info.queue_depth)) >= 0 &&
            (result.alone = median(&run, true, 1)) >= 0 &&

@@ -34,10 +34,12 @@ static void print_differences(const struct correction *c, const struct correctio
         double before_ms = 1e3 * channel->arrival_s;
         double after_ms = before_ms + 1e3 * (channel->delay_frames - c->channel[0].delay_frames) / s->rate;
         if (c->shared_hz[1] > 0)
-            message_note("%s: channel %d: %+.2f dB, %+.3f ms; behind the filters %+.2f dB, %+.3f ms", path, ch + 1,
-                         channel->level_db, before_ms, channel->level_after_db, after_ms);
+            message_note("%s: channel %d: %s, %s; behind the filters %s, %s", path, ch + 1,
+                         message_gain(channel->level_db, 2).text, message_signed(before_ms, 3, "ms").text,
+                         message_gain(channel->level_after_db, 2).text, message_signed(after_ms, 3, "ms").text);
         else
-            message_note("%s: channel %d: %+.3f ms; behind the filters %+.3f ms", path, ch + 1, before_ms, after_ms);
+            message_note("%s: channel %d: %s; behind the filters %s", path, ch + 1,
+                         message_signed(before_ms, 3, "ms").text, message_signed(after_ms, 3, "ms").text);
     }
 }
 

@@ -11,13 +11,15 @@ bool moving_load(struct moving *m, const struct moving_settings *s, uint64_t see
                  int n_sources, int64_t n_frames, char *why, size_t cap)
 {
     struct path path;
+    bool mixes;
     m->n_frames = n_frames;
-    if (!moving_bank_load(&m->data, bank, rate, &s->bank, s->path_options.mixes, why, cap)) return false;
-    if (!moving_path_open(&path, s->path, seed, s, &m->data, rate, n_sources, n_frames, why, cap) ||
-        !moving_stream_open(&m->stream, &path, &m->data, &s->path_options, INT64_MAX, bank, why, cap))
-        return false;
-    moving_bank_print(&m->data, bank);
-    return true;
+    bool good = moving_path_read(&path, s->path, s, rate, n_sources, &mixes, why, cap) &&
+                moving_bank_load(&m->data, bank, rate, &s->bank, mixes, why, cap) &&
+                moving_path_finish(&path, s->path, seed, s, &m->data, rate, n_sources, n_frames, why, cap) &&
+                moving_stream_open(&m->stream, &path, &m->data, &s->path_options, INT64_MAX, bank, why, cap);
+    if (good) moving_bank_print(&m->data, bank);
+    path_free(&path);
+    return good;
 }
 
 bool moving_open(struct moving *m, const char *backend, char *why, size_t cap)

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -212,6 +213,9 @@ static bool sound_write_failed(const struct sound_out *out, char *why, size_t ca
                                                : "short write";
     const char *remedy =
         out->spooled ? "free some space, or set TMPDIR to another folder" : "free some space or choose another output";
+    struct pollfd pipe = {.fd = out->part.is_pipe ? out->part.fd : -1}; /* libsndfile may have replaced errno */
+    if (poll(&pipe, 1, 0) == 1 && (pipe.revents & POLLERR))
+        reason = "its reader has closed the pipe", remedy = "let it read to the end";
     return message_write(why, cap, "%s: cannot be written: %s; %s", out->path, reason, remedy);
 }
 

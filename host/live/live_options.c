@@ -89,14 +89,16 @@ const struct option_row live_options[] = {
      "First position of source N: azimuth in degrees, counter-clockwise from ahead, elevation, and distance in metres. "
      "Give it once for each source [in front, from the left to the right, 1 m away]",
      read_position, LIVE_OPTION_TO(scene)},
+    {"nearest", 0, NULL,
+     "With a bank: a source plays the entry nearest to its direction. It needs less time, and steps as it moves",
+     option_set, LIVE_OPTION_TO(session.live.mix_entries), .min = HC_MIX_NONE},
     {"mix", 0, NULL,
-     "With a bank: a source plays a mix of the entries around its direction; without --mix it plays the nearest "
-     "entry. Entries that begin more than 20 us apart are not mixed; without --grid a bank is interpolated to 2 "
-     "degrees if it needs it",
+     "With a bank: a source plays a mix of the entries around its direction. Entries that begin more than 20 us apart "
+     "are not mixed; without --grid a bank is interpolated to 2 degrees if it needs it [the default]",
      option_set, LIVE_OPTION_TO(session.live.mix_entries), .min = 1},
     {"grid", 0, "DEG|off",
-     "Interpolate the bank, when it is loaded, to directions this many degrees apart, 0.5 to 45: a source then moves "
-     "without audible steps [the file's directions; 2 with --mix]",
+     "Interpolate the bank, when it is loaded, to directions this many degrees apart, 0.5 to 45 [2 if a mix needs "
+     "them]",
      option_grid, LIVE_OPTION_TO(session.live.grid_deg), .min = 0.5, .max = 45},
     {"glide", 0, "MS",
      "Time in which a source glides to the position of a message, and the listener's head to its orientation; 0: they "

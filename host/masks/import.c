@@ -86,7 +86,7 @@ static void append_sources(FILE *to, const hc_responses *mask)
     else
         fprintf(to, " --channels %d", mask->n_in);
     free(channels);
-    append_number(to, " --mix --gain ", 20 * log10((double)device->gain));
+    append_number(to, " --gain ", 20 * log10((double)device->gain));
     for (int i = 0; i < device->n_sources; i++) {
         const float *p = device->sources[i].position;
         double x = (double)p[0], y = (double)p[1], z = (double)p[2], flat = hypot(x, y);

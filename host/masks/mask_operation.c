@@ -196,7 +196,8 @@ static int report(const struct mask_job *job)
         used += (size_t)snprintf(figures + used, sizeof figures - used, "%s", i ? ", " : "; ");
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        snprintf(figures + used, sizeof figures - used, job->figures[i].text, job->figures[i].value);
+        double value = job->figures[i].value; /* a gain has two decimals: not -0.00 */
+        snprintf(figures + used, sizeof figures - used, job->figures[i].text, value > -0.005 && value < 0 ? 0 : value);
 #pragma GCC diagnostic pop
     }
     message_note("%s: %d channel%s, %d frame%s (%.1f ms) at %d Hz%s", out->path, out->n_channels,

@@ -214,7 +214,7 @@ void measure_report_print(const struct measurement_settings *s, const struct mea
     if (isnan(m->drift))
         printf("  %-18s not measured; it needs --averages 2 or more\n", "clock difference");
     else
-        printf("  %-18s %+.3f ppm, corrected\n", "clock difference", 1e6 * m->drift);
+        printf("  %-18s %s, corrected\n", "clock difference", message_signed(1e6 * m->drift, 3, "ppm").text);
     if (s->calibration.path) {
         printf("  %-18s %s", "calibration", s->calibration.path);
         if (!isnan(s->calibration.curve.sensitivity_db))

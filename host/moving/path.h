@@ -42,9 +42,11 @@ struct path_point {      /* a source at a frame                                 
     double gain;
 };
 
-/* Reads a CSV file for n_sources sources and n_entries entries. false: why has the reason, with the line; *path is
- * empty. */
-bool path_read(struct path *path, const char *file, int rate, int n_sources, int n_entries, char *why, size_t cap);
+/* Reads a CSV file for n_sources sources. false: why has the reason, with the line; *path is empty. */
+bool path_read(struct path *path, const char *file, int rate, int n_sources, char *why, size_t cap);
+
+/* Are all entries of the path below n_entries? false: why has the reason, with the line. */
+bool path_has_entries(const struct path *path, const char *file, int n_entries, char *why, size_t cap);
 
 /* Is it a random path, "random" or "random:speed=20,seed=7"? */
 bool path_is_random(const char *text);

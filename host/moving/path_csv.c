@@ -19,7 +19,7 @@ struct path_reader {
     struct line_reader in;
     struct path *path;
     size_t capacity;
-    int rate, n_sources, n_entries;
+    int rate, n_sources;
     int columns[MAX_FIELDS], n_fields; /* columns[field]: the column that the field belongs to */
     bool has[N_COLUMNS];
     double *last; /* [n_sources]: frame of the last row; below 0: no row */
@@ -104,9 +104,6 @@ static bool number_cell_read(struct path_reader *r, enum column column, const ch
         row->source = (int)number - 1;
         break;
     case ENTRY:
-        if (number >= r->n_entries)
-            return line_refuse(&r->in, "entry is %.0f, but the bank has entries 0 to %d; choose one of them", number,
-                               r->n_entries - 1);
         row->entry = (int)number;
         break;
     case GAIN:
@@ -162,9 +159,19 @@ static bool rows_read(struct path_reader *r)
     return good;
 }
 
-bool path_read(struct path *path, const char *file, int rate, int n_sources, int n_entries, char *why, size_t cap)
+bool path_has_entries(const struct path *path, const char *file, int n_entries, char *why, size_t cap)
 {
-    struct path_reader r = {.path = path, .rate = rate, .n_sources = n_sources, .n_entries = n_entries};
+    const struct path_row *wrong = NULL;
+    for (const struct path_row *row = path->rows; row < path->rows + path->n_rows; row++)
+        if (row->entry >= n_entries && (!wrong || row->line < wrong->line)) wrong = row;
+    return !wrong ||
+           message_write(why, cap, "%s:%zu: entry is %d, but the bank has entries 0 to %d; choose one of them", file,
+                         wrong->line, wrong->entry, n_entries - 1);
+}
+
+bool path_read(struct path *path, const char *file, int rate, int n_sources, char *why, size_t cap)
+{
+    struct path_reader r = {.path = path, .rate = rate, .n_sources = n_sources};
     *path = (struct path){.n_sources = n_sources};
     if (!line_reader_open(&r.in, file, "check the path", why, cap)) return false;
     bool good = rows_read(&r);

@@ -51,7 +51,7 @@ static hc_step step_at(struct path_steps *s, int source, int64_t frame)
     } else {
         const float *p = point.position;
         double distance = sqrt((double)p[0] * p[0] + (double)p[1] * p[1] + (double)p[2] * p[2]);
-        if (s->options.mixes)
+        if (s->options.mix >= 0)
             step.n = hc_bank_mix(s->bank, p, step.entry, step.weight);
         else
             step.entry[0] = hc_bank_nearest(s->bank, p);

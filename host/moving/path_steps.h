@@ -1,4 +1,4 @@
-/* path_steps - follows a path over a bank: at each edge of a step, the entries that are nearest to the sources. */
+/* path_steps - follows a path over a bank: at each edge of a step, the entries around the sources, or the nearest ones. */
 #ifndef PATH_STEPS_H
 #define PATH_STEPS_H
 
@@ -7,7 +7,7 @@
 
 struct path_options {
     int step;           /* frames between two edges, as in hc_render_config                       */
-    bool mixes;         /* plays up to three entries around a position, not only the nearest       */
+    int mix;            /* HC_MIX_NONE: plays the nearest entry, not those around a position       */
     double reference_m; /* the gain is reference_m / distance, at most 10; 0: no gain by distance  */
     double gain;        /* linear gain of every source                                             */
 };

@@ -129,7 +129,7 @@ static void a_grid_keeps_the_entries_of_the_file(const char *backend)
     char why[200] = "";
     model_bank(&bank, 15, -45);
     model_bank(&old, 15, -45);
-    check(bank_grid(&bank, 5, "model", REASON(why, sizeof why)) == HC_OK, "%s", why);
+    check(bank_grid(&bank, 5, INFINITY, "model", REASON(why, sizeof why)) == HC_OK, "%s", why);
     check(bank.n_entries > 4 * old.n_entries && bank.n_taps >= TAPS, "%d entries", bank.n_entries);
     for (int e = 0; e < old.n_entries; e++) {
         check(memcmp(bank.position[e], old.position[e], sizeof *old.position) == 0, "position of entry %d", e);
@@ -149,7 +149,7 @@ static void grid_entries_are_near_the_true_responses(const char *backend)
     char why[200] = "";
     model_bank(&bank, 15, -45);
     int n_old = bank.n_entries;
-    check(bank_grid(&bank, 5, "model", REASON(why, sizeof why)) == HC_OK, "%s", why);
+    check(bank_grid(&bank, 5, INFINITY, "model", REASON(why, sizeof why)) == HC_OK, "%s", why);
     double worst = 0, sum = 0, sum_nearest = 0;
     hc_bank_data old = {.size = sizeof old, .n_entries = n_old, .position = (const float(*)[3])bank.position};
     for (int e = n_old; e < bank.n_entries; e++)
@@ -244,7 +244,7 @@ static void a_mix_is_not_a_comb_filter(const char *backend)
     model_bank(&bank, 15, -45);
     double before = comb_of(&bank, false, &n), after = comb_of(&bank, true, &n);
     check(before > 4 && after < 1.2, "15 degrees apart: %.2f dB, of entries that begin together %.2f", before, after);
-    check(bank_grid(&bank, 4, "model", REASON(why, sizeof why)) == HC_OK, "%s", why);
+    check(bank_grid(&bank, 4, INFINITY, "model", REASON(why, sizeof why)) == HC_OK, "%s", why);
     double grid = comb_of(&bank, true, &n);
     check(grid < 1.2 && n > 2, "4 degrees apart: %.2f dB with %.2f entries", grid, n);
     if (getenv("HC_TEST_VERBOSE"))
@@ -258,7 +258,7 @@ static void steps_between_neighbours_are_small(const char *backend)
     struct bank bank;
     char why[200] = "";
     model_bank(&bank, 15, -45);
-    check(bank_grid(&bank, 2, "model", REASON(why, sizeof why)) == HC_OK, "%s", why);
+    check(bank_grid(&bank, 2, INFINITY, "model", REASON(why, sizeof why)) == HC_OK, "%s", why);
     hc_bank_data all = {.size = sizeof all, .n_entries = bank.n_entries, .position = (const float(*)[3])bank.position};
     int before = -1, changes = 0;
     double worst = 0;
@@ -288,11 +288,14 @@ static void a_grid_that_cannot_be_is_refused(const char *backend)
     struct bank bank;
     char why[300] = "";
     model_bank(&bank, 30, -60);
-    check(bank_grid(&bank, 0.5, "model", REASON(why, sizeof why)) == HC_EINVAL && strstr(why, "65536"), "%s", why);
+    check(bank_grid(&bank, 0.5, INFINITY, "model", REASON(why, sizeof why)) == HC_EINVAL && strstr(why, "65536"), "%s",
+          why);
+    check(bank_grid(&bank, 5, 1e5, "model", REASON(why, sizeof why)) == HC_EINVAL && strstr(why, "large"), "%s", why);
     bank_free(&bank);
     check(bank_make(&bank, 3, 1, 4, 0, "m", REASON(why, sizeof why)) == HC_OK, "%s", why);
     bank.position = NULL;
-    check(bank_grid(&bank, 5, "m", REASON(why, sizeof why)) == HC_EINVAL && strstr(why, "positions"), "%s", why);
+    check(bank_grid(&bank, 5, INFINITY, "m", REASON(why, sizeof why)) == HC_EINVAL && strstr(why, "positions"), "%s",
+          why);
     bank_free(&bank);
 }
 

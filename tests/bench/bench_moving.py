@@ -42,6 +42,9 @@ STEP = int(os.environ.get("BENCH_STEP", 256))
 REPEATS = int(os.environ.get("BENCH_REPEATS", 3))
 PEER_FILES = int(os.environ.get("BENCH_PEER_FILES", max(FILES // 40, 5)))
 WORKERS = int(os.environ.get("BENCH_WORKERS", 0))
+# Mixes are the default; an older program plays the nearest entry, and has no such option.
+NEAREST = ["--nearest"] * ("--nearest" in subprocess.run([str(HALOCONV), "batch", "--help"], stdout=subprocess.PIPE,
+                                                         text=True, check=False).stdout)
 PATH = os.environ.get("BENCH_PATH", "random:speed=20..90,elevation=-40..60")
 TAPS = RATE
 
@@ -108,7 +111,7 @@ def batch(device, n_files):
         file.writelines(f"in/u{i:06d}.wav,bank/list.csv,\"{PATH}\",o{i:06d}.wav\n" for i in range(n_files))
     start = time.perf_counter()
     subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "out", "-q", "--backend", device, "--step", str(STEP),
-                    "--gain", "-12", "--cache", "65536", *(["--workers", str(WORKERS)] if WORKERS else [])], check=True)
+                    "--gain", "-12", "--cache", "65536", *NEAREST, *(["--workers", str(WORKERS)] if WORKERS else [])], check=True)
     return time.perf_counter() - start
 
 

@@ -324,6 +324,7 @@ def test_bad_files_are_left_out_and_listed(sounds):
     done = subprocess.run([str(HALOCONV), "batch", "list.csv", "-o", "out", "--backend", "cpu"], capture_output=True,
                           text=True, check=False)
     assert done.returncode == 1 and "5 files failed:" in done.stderr and "7 files, 5 failed" in done.stderr, done.stderr
+    assert done.stderr.count("not a sound file") == 1, done.stderr  # each reason once
     for i in range(12):
         want, name = wanted(sounds, i) if i not in bad else (None, None)
         if i in bad:

@@ -136,8 +136,10 @@ def test_resume_skips_what_is_done_and_follows_the_options(folder):
     done = json.loads(good(*args, "--resume").stdout)
     assert done["resumed"] == 2, done
     done = json.loads(good(*args, "--resume", "--mix").stdout)
+    assert done["resumed"] == 2, done  # the default
+    done = json.loads(good(*args, "--resume", "--nearest").stdout)
     assert done["resumed"] == 0, done
-    done = json.loads(good(*args, "--mix", "--resume", "--report", "r.jsonl").stdout)
+    done = json.loads(good(*args, "--nearest", "--resume", "--report", "r.jsonl").stdout)
     assert done["resumed"] == 2 and len(report_of("r.jsonl")) == 2
 
 
@@ -172,7 +174,7 @@ def test_the_files_of_a_bank_are_not_overwritten(folder):
 def test_options_without_a_path_are_refused(folder):
     dry_make(folder)
     soundfile.write(folder / "still.wav", np.eye(50, 1), RATE)
-    for option in (["--mix"], ["--step", "64"]):
+    for option in (["--mix"], ["--nearest"], ["--step", "64"]):
         refused("batch", "--inputs", "dry.wav", "--masks", "still.wav", "-o", "wet", *option, says=option[0])
     refused("batch", "--inputs", "dry.wav", "--masks", "still.wav", "-o", "wet", "--path", "-", exit=2,
             says="standard input")

@@ -9,7 +9,7 @@ import pytest
 import scipy.signal
 import soundfile
 
-from conftest import HALOCONV, assert_close, generator, good, haloconv, refused
+from conftest import BUILD, HALOCONV, assert_close, generator, good, haloconv, refused
 
 RATE = 16000
 STEP = 256
@@ -65,9 +65,10 @@ def moving_sum(x, taps, weights, step=STEP):
     return y[:n]
 
 
-def play(folder, path, *options, dry="dry.wav", bank="bank.csv", output="out.wav", backend="cpu"):
+def play(folder, path, *options, dry="dry.wav", bank="bank.csv", output="out.wav", backend="cpu", by="--nearest"):
     (folder / "p.csv").write_text(path)
-    good("convolve", dry, bank, "--path", "p.csv", "-o", output, "--backend", backend, "--format", "float", *options)
+    good("convolve", dry, bank, "--path", "p.csv", "-o", output, "--backend", backend, "--format", "float",
+         *options, *[by] * bool(by))
     return soundfile.read(folder / output, always_2d=True, dtype="float64")[0]
 
 
@@ -138,7 +139,7 @@ def test_mix_plays_neighbours_with_weights(folder, backend):
     """On the octahedron the weights of a direction are its coordinates, divided by their sum."""
     rows = [(0, 0), (90, 0), (180, 0), (-90, 0), (0, 90), (0, -90)]
     taps, x = bank_make(folder, rows, pulse_at=[3] * 6), dry_make(folder, 30000)
-    heard = play(folder, "time,azimuth,elevation\n0,10,15\n1.5,70,40\n", "--mix", backend=backend)
+    heard = play(folder, "time,azimuth,elevation\n0,10,15\n1.5,70,40\n", backend=backend, by=None)
     a, b = unit(10, 15), unit(70, 40)
     angle = np.arccos(a @ b)
 
@@ -149,13 +150,49 @@ def test_mix_plays_neighbours_with_weights(folder, backend):
     assert_close(heard, moving_sum(x, taps, weights))
 
 
+def turning_tone(n_frames):
+    """A tone of 1 kHz at RATE, and a path that turns once in this time."""
+    x = 0.5 * np.sin(2 * np.pi * 1000 / RATE * np.arange(n_frames))
+    return x.astype(np.float32), f"frame,azimuth\n0,0\n{n_frames},360\n"
+
+
+def beside_tone(y):
+    """Power beyond 40 Hz beside the tone of 1 kHz, in dB of the whole; the start and the end are left out."""
+    y = y[RATE // 10:-RATE // 10]
+    power = np.abs(np.fft.rfft(y * np.blackman(len(y))[:, None], axis=0)) ** 2
+    far = np.abs(np.fft.rfftfreq(len(y), 1 / RATE) - 1000) > 40
+    return 10 * np.log10(power[far].sum() / power.sum())
+
+
+def test_a_tone_moved_over_a_bank_does_not_step(folder):
+    """With no option, in convolve and batch. The nearest entries step."""
+    tone, path = turning_tone(4 * RATE)
+    soundfile.write(folder / "dry.wav", tone, RATE, subtype="FLOAT")
+    heard = {by: play(folder, path, bank="head", by=by) for by in (None, "--mix", "--nearest")}
+    assert beside_tone(heard[None]) < -70 and beside_tone(heard["--nearest"]) > -50
+    assert np.array_equal(heard[None], heard["--mix"])
+    for by, want in heard.items():
+        good("batch", "--inputs", "dry.wav", "--masks", str(BUILD / "impulses/head"), "--path", "p.csv", "-o", "wet", "--format",
+             "float", "--backend", "cpu", *[by] * bool(by))
+        assert np.array_equal(soundfile.read(next((folder / "wet").glob("*.wav")))[0], want), by
+
+
+def test_a_path_of_entries_has_no_mixes_and_no_grid(folder):
+    """The bank is not interpolated for it, so that the tail keeps its length."""
+    ring_make(folder)
+    x = dry_make(folder)
+    path = "frame,entry\n0,3\n9000,17\n"
+    whole, nearest = play(folder, path, by=None), play(folder, path, output="b.wav")
+    assert len(whole) == len(x) + 700 - 1 and np.array_equal(whole, nearest)
+
+
 def test_a_mix_of_entries_that_begin_apart_gets_a_grid(folder):
     """A pulse comes 0.25 ms later from entry to entry: halfway the sum of two is silent at 2 kHz, and the grid's entry is a
     pulse. Of 45 degrees, as asked for, no two entries are mixed."""
     bank_make(folder, [(0, 0), (45, 0), (90, 0)], pulse_at=[4, 8, 12], n_taps=13)
     soundfile.write(folder / "dry.wav", np.eye(1, 300)[0], RATE, subtype="FLOAT")
     for options, onset in (([], 6), (["--grid", 45], 8), (["--grid", "off"], 8)):
-        heard = play(folder, "time,azimuth\n0,24\n" if options else "time,azimuth\n0,22.5\n", "--mix", *options)
+        heard = play(folder, "time,azimuth\n0,24\n" if options else "time,azimuth\n0,22.5\n", *options, by=None)
         levels = 20 * np.log10(np.abs(np.fft.rfft(heard[:, 0], 1024)[64:384]))  # 1 to 6 kHz
         assert np.ptp(levels) < 1, (options, levels)
         assert abs(np.argmax(np.abs(heard[:, 0])) - onset) <= 1
@@ -167,7 +204,7 @@ def test_a_mix_of_many_distances_plays_the_entries_of_the_file(folder):
     (folder / "bank.csv").write_text("azimuth,distance,file\n" + "".join(
         f"{90 * i},{1.02**d},r{i}.wav\n" for d in range(65) for i in range(2)))
     soundfile.write(folder / "dry.wav", np.eye(1, 300)[0], RATE, subtype="FLOAT")
-    heard = play(folder, "time,azimuth\n0,60\n", "--mix")
+    heard = play(folder, "time,azimuth\n0,60\n", by=None)
     assert np.argmax(np.abs(heard[:, 0])) == 12
 
 
@@ -250,7 +287,7 @@ def test_the_level_of_the_bank_is_told(folder):
     ring_make(folder)
     dry_make(folder)
     (folder / "p.csv").write_text("time,azimuth\n0,0\n")
-    done = good("convolve", "dry.wav", "bank.csv", "--path", "p.csv", "-o", "out.wav", "--json")
+    done = good("convolve", "dry.wav", "bank.csv", "--path", "p.csv", "-o", "out.wav", "--json", "--nearest")
     assert "36 entries, 2 outputs, 700 taps, largest gain +" in done.stderr
     report = json.loads(done.stdout)
     assert report["partition"] == STEP and report["channels_out"] == 2 and report["mask_frames"] == 700
@@ -330,7 +367,7 @@ def test_a_bank_without_positions_needs_entries(folder):
 
 
 @pytest.mark.parametrize("options,says", [
-    (["--mix"], "--path"), (["--hold"], "--path"), (["--grid", "5"], "--path"), (["--step", "64"], "--path"),
+    (["--mix"], "--path"), (["--nearest"], "--path"), (["--hold"], "--path"), (["--grid", "5"], "--path"), (["--step", "64"], "--path"),
     (["--path", "p.csv", "--dry", "0"], "--dry"), (["--path", "p.csv", "--block", "64"], "--step"),
     (["--path", "p.csv", "--method", "direct"], "--method"), (["--path", "random:sped=1"], "sped=1"),
     (["--path", "random:speed=5..1"], "speed"), (["--path", "random:speed=1..x"], "speed"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -138,6 +139,13 @@ def test_the_clock_of_the_recorder_is_corrected(folder, ppm):
     report, got = measure(in_another_clock(play(write_sweep(), room), ppm))
     assert report["clock_ppm"] == pytest.approx(ppm, abs=1e-3)
     assert np.abs(errors(report, got, room)).max() < CLOSE
+
+
+def test_a_clock_that_is_right_has_no_minus_sign(folder):
+    report, _ = measure(in_another_clock(play(write_sweep(), make_room(1, 1)), -3e-4))
+    assert -5e-4 < report["clock_ppm"] < 0
+    said = good("measure", "--from-recording", "rec.wav", "--sweep", "sweep.wav", "-o", "h.wav").stdout
+    assert re.search(r"clock difference +\+0\.000 ppm, corrected", said), said
 
 
 def test_a_recorder_may_have_another_rate(folder):

@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+import soundfile
 from conftest import BUILD, CUDA, HALOCONV, PUBLIC_HEADERS, ROOT, SAN, good, haloconv, noise, peak_mb, refused, write
 
 
@@ -125,6 +126,31 @@ def test_help_and_man_page_agree(command):
     page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
     for option in options_of(command.split()):
         assert option in page, f"the man page does not know {command} {option}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_no_line_of_blanks(command):
+    """argp adds one to an option whose text fills its last line."""
+    assert not re.search("^ +$", good(*command.split(), "--help").stdout, re.M)
+
+
+@pytest.mark.parametrize("output", ["raw", "wav"])
+def test_a_pipe_that_its_reader_closes_is_named(folder, output):
+    """As into `head -c 100`: from a stream and from a temporary file. The disk is not full."""
+    soundfile.write("x.wav", np.full(400000, 0.1), 8000)
+    soundfile.write("h.wav", [1.0], 8000)
+    with subprocess.Popen([HALOCONV, "convolve", "x.wav", "h.wav", "-o", "-", "--format", output, "--backend", "cpu"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        os.read(process.stdout.fileno(), 100)
+        process.stdout.close()
+        said = process.stderr.read()
+    assert process.returncode == 1 and "-: cannot be written: its reader has closed the pipe; let it read" in said, said
+
+
+def test_bench_offline_needs_no_gpu(folder):
+    said = good("bench", "offline", "--seconds", 1, "--mask", 1, "--runs", 1, "--json").stdout
+    has_gpu = "cuda:0" in haloconv("devices").stdout
+    assert ("cpu" in json.loads(said)["device"]) != has_gpu
 
 
 def completed(*words):

@@ -89,7 +89,7 @@ static hc_live *live_open(int block, double glide_ms)
     char why[400] = "";
     hc_live_config c;
     hc_live_config_init(&c);
-    c.n_in = c.n_sources = c.mix_entries = 1;
+    c.n_in = c.n_sources = 1; /* a source plays mixes by default */
     c.block = block;
     c.glide_ms = glide_ms;
     c.backend = "cpu";

@@ -275,6 +275,7 @@ static hc_live_config stage_config(const char *backend)
     c.wait_us = 9000000;
     c.standby_share = 1e9;
     c.glide_ms = -1;
+    c.mix_entries = HC_MIX_NONE;
     return c;
 }
 
@@ -284,7 +285,7 @@ static void stage_open(struct stage *s, const hc_live_config *config)
     struct random r = random_seeded(60);
     atomic_store(&loads, 0); /* a test that failed has not freed its banks, nor has it removed the fault */
     unsetenv("HC_FAULT_SCENE");
-    *s = (struct stage){.mixes = config->mix_entries != 0, .traps = true};
+    *s = (struct stage){.mixes = config->mix_entries >= 0, .traps = true};
     for (int ch = 0; ch < N_IN; ch++) s->in[ch] = noise(&r, CAP);
     for (int ch = 0; ch < N_OUT; ch++) s->out[ch] = must_alloc(CAP, sizeof(float));
     for (int i = 0; i < N_SOURCES; i++) s->places[i] = (struct steer_target){{1, 0, 0}, 1, NO_ENTRY, 0};
@@ -416,7 +417,7 @@ static void stage_check(struct stage *s)
 static void a_move_is_heard_with_the_next_block(const char *backend)
 {
     struct stage s;
-    for (int mixes = 0; mixes < 2; mixes++) {
+    for (int mixes = HC_MIX_NONE; mixes < 2; mixes++) {
         hc_live_config c = stage_config("cpu");
         c.mix_entries = mixes;
         stage_open(&s, &c);

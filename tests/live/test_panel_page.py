@@ -295,7 +295,7 @@ def test_a_comparison_and_keys_use_what_the_page_shows(run, chromium):
 @needs_page
 def test_controls_of_a_source_change_the_sound(run, chromium):
     make_bank()
-    server, client = start(run, "--sources", 2, "--glide", 0, "--distance-gain", 1, "--place", "2:0,0",
+    server, client = start(run, "--sources", 2, "--nearest", "--glide", 0, "--distance-gain", 1, "--place", "2:0,0",
                            masks=["bank.csv"])
     page = open_panel(chromium, client)
     page.wait("document.querySelectorAll('#source option').length === 2")

@@ -37,10 +37,10 @@ def make_bank(name="bank.csv", scale=1 / 8):
     return name
 
 
-def start(run, *options, n=1, period=128, bank="bank.csv"):
+def start(run, *options, n=1, period=128, bank="bank.csv", by=("--nearest",)):
     make_bank()
     server = run.server(period)
-    client = run.jack(server, bank, "--sources", n, "--osc", 0, *options, ready=r"OSC on port \d+")
+    client = run.jack(server, bank, "--sources", n, "--osc", 0, *by, *options, ready=r"OSC on port \d+")
     return server, client
 
 
@@ -177,6 +177,14 @@ def test_sources_move_and_answer(run):
         scene = control.stats()["scene"]
         assert scene["sources"][1]["gain_db"] is None and scene["sources"][0]["gain_db"] == 0, scene
     client.end()
+
+
+def test_a_source_between_two_entries_plays_both_unless_it_plays_the_nearest(run):
+    """Halfway between ahead and left, which begin together."""
+    for options, want in [((), 1.5 / 8), (("--mix",), 1.5 / 8), (("--nearest", "--place", "1:46,0"), 2 / 8)]:
+        server, client = start(run, "--place", "1:45,0", *options, by=())
+        assert level(server) == pytest.approx(want, rel=1e-3), options
+        client.end()
 
 
 def test_recentring_makes_the_present_orientation_the_front(run):

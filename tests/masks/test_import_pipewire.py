@@ -376,13 +376,13 @@ def test_a_sink_of_spatializers_names_the_command_that_moves_them(folder):
     command = re.search("^or with sources that can move: (.*)$", said, re.M)[1]
     assert json.loads(good("import", "chain.conf", "-o", "b.conf", "--json").stdout)["moving_command"] == command
     words = shlex.split(command)
-    assert words[:8] == ["haloconv", "pipewire", "--sink", "room", "--channels", "FL,FR,FC", "--mix", "--gain"]
-    assert words[9::2] == ["--place"] * 3 + ["bank.csv"]
-    assert words[10::2] == ["1:30,0,2", "2:-30,0,1", "3:15,10,1"]
+    assert words[:7] == ["haloconv", "pipewire", "--sink", "room", "--channels", "FL,FR,FC", "--gain"]
+    assert words[8::2] == ["--place"] * 3 + ["bank.csv"]
+    assert words[9::2] == ["1:30,0,2", "2:-30,0,1", "3:15,10,1"]
     pathlib.Path("path.csv").write_text("time,source,azimuth,elevation,distance\n" + "".join(
-        f"0,{place.replace(':', ',')}\n" for place in words[10::2]))
-    convolve("x.wav", "bank.csv", "z.wav", "--mix", "--path", "path.csv")
-    want = 10 ** (float(words[8]) / 20) * read("z.wav")[:len(x)]
+        f"0,{place.replace(':', ',')}\n" for place in words[9::2]))
+    convolve("x.wav", "bank.csv", "z.wav", "--path", "path.csv")
+    want = 10 ** (float(words[7]) / 20) * read("z.wav")[:len(x)]
     assert max(residual_db(y[:, i], want[:, i]) for i in range(2)) <= -90  # the gain has four decimals
     for other in (spatial_sink('"Gain 2" = 0.5'), spatial_sink(gains=(0.5, 0.4))):
         pathlib.Path("chain.conf").write_text(other)

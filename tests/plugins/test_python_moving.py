@@ -124,7 +124,7 @@ def test_a_bank_of_a_file_is_a_bank_of_an_array(hc, folder, backend, kind):
     if kind == "sofa" and not where.exists():
         pytest.skip("no SOFA file of libmysofa")
     try:
-        file = hc.Bank(where)
+        file = hc.Bank(where, grid=0)
     except hc.Error as error:
         assert error.code == -5, error
         pytest.skip("built without SOFA")
@@ -147,6 +147,8 @@ def test_a_bank_of_a_file_is_a_bank_of_an_array(hc, folder, backend, kind):
     assert abs(hc.Bank(where, normalise=True).gain_db) < 1e-3
     grid = hc.Bank(str(where), rate=32000, grid=20)
     assert grid.rate == 32000 and grid.entries > file.entries / 4 and "grid" in grid.notes
+    mixed = hc.Bank(where)
+    assert mixed.entries > file.entries and np.array_equal(mixed.responses[:file.entries, :, :file.taps], h)
 
 
 def test_refused_banks_are_exceptions(hc, folder):
@@ -217,12 +219,12 @@ def test_steering_takes_directions_positions_mixes_and_silence(hc):
     bank, plain = hc.Bank(h, positions=ARC), hc.Bank(responses(3, taps=50, seed=9))
     one = np.stack([[fftconvolve(x, ear)[:640] for ear in entry] for entry in h]).transpose(0, 2, 1)
     entries, weights = bank.mix(100, 10)
-    cases = [(dict(entry=7), one[7]), (dict(azimuth=91, elevation=2), one[15]),
-             (dict(azimuth=0, elevation=80, distance=3, gain=0.5), 0.5 * one[-1]),
-             (dict(xyz=(0, -2, 0.1)), one[21]), (dict(entries=[1, 2, 3, 4], weights=[1, -0.5, 0, 2], gain=0.5),
+    cases = [(dict(entry=7), one[7]), (dict(azimuth=91, elevation=2, mix=False), one[15]),
+             (dict(azimuth=0, elevation=80, distance=3, gain=0.5, mix=False), 0.5 * one[-1]),
+             (dict(xyz=(0, -2, 0.1), mix=False), one[21]), (dict(entries=[1, 2, 3, 4], weights=[1, -0.5, 0, 2], gain=0.5),
                                                 one[1] / 2 - one[2] / 4 + one[4]),
              (dict(entries=[4, 4]), 2 * one[4]), (dict(entries=[]), 0 * one[0]),
-             (dict(azimuth=100, elevation=10, mix=True), np.tensordot(weights, one[entries], 1)),
+             (dict(azimuth=100, elevation=10), np.tensordot(weights, one[entries], 1)),
              (dict(entry=2, bank=plain), np.stack([fftconvolve(x, ear)[:640] for ear in plain.responses[2]], 1))]
     with hc.Stream(sources=1, bank=bank, backend="cpu") as stream:
         assert (stream.process(x) == 0).all()  # silent until the first steer
@@ -392,11 +394,35 @@ def test_paths_of_any_kind_are_one_path(hc):
     for i in range(32):
         entries, weights = bank.mix(7 * i, 20)
         mixes[i, entries] = weights
-    close(hc.convolve_moving(x[:, 0], bank, turn, step=step, mode="causal", mix=True, backend="cpu"),
+    close(hc.convolve_moving(x[:, 0], bank, turn, step=step, mode="causal", backend="cpu"),
           moving_sum(x[:, 0], h, mixes, step))
+    close(hc.convolve_moving(x[:, 0], bank, turn, step=step, mode="causal", mix=False, backend="cpu"),
+          moving_sum(x[:, 0], h, [bank.nearest(7 * i, 20) for i in range(32)], step))
     assert (hc.convolve_moving(x, bank, [], backend="cpu") == 0).all()
     late = hc.convolve_moving(x[:, 0], bank, [(200, 0, 5)], step=step, backend="cpu")
     assert (late[:256] == 0).all() and np.abs(late[256:]).max() > 0
+
+
+def test_a_tone_moved_over_a_bank_of_a_file_does_not_step(hc):
+    """By a path and by steering, without a word about grids and mixes; nearest entries step."""
+    bank, rate = hc.Bank(BUILD / "impulses/head", rate=16000), 16000
+    x = np.sin(2 * np.pi * 1000 / rate * np.arange(4 * rate)).astype(np.float32)
+
+    def steered(**options):
+        with hc.Stream(1, sources=1, bank=bank, block=64, backend="cpu") as stream:
+            got = []
+            for at in range(0, len(x), 64):
+                stream.steer(0, azimuth=90 * at / rate, **options)
+                got.append(stream.process(x[at:at + 64]))
+        return np.concatenate(got)
+
+    def beside(y):
+        power = np.abs(np.fft.rfft(y[1600:-1600] * np.blackman(len(y) - 3200)[:, None], axis=0)) ** 2
+        return 10 * np.log10(power[np.abs(np.fft.rfftfreq(len(y) - 3200, 1 / rate) - 1000) > 40].sum() / power.sum())
+    moved = [hc.convolve_moving(x, bank, lambda t, source: hc.position(90 * t), mode="causal", backend="cpu", **options)
+             for options in ({}, {"mix": False})]
+    for smooth, stepping in (moved, (steered(), steered(mix=False))):
+        assert beside(smooth) < -60 and beside(stepping) > beside(smooth) + 10, (beside(smooth), beside(stepping))
 
 
 def test_refused_paths_are_exceptions(hc):

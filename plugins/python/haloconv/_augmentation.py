@@ -16,7 +16,7 @@ def _files(paths, rate):
     if not rate:
         raise ValueError("impulse responses in files need a rate; give rate=, the Hz of the sound that they are for")
     paths = [paths] if isinstance(paths, PATH_TYPES) else paths
-    return [torch.from_numpy(entry) for path in paths for entry in Bank(path, rate=rate).responses]
+    return [torch.from_numpy(entry) for path in paths for entry in Bank(path, rate=rate, grid=0).responses]
 
 
 def _padded(responses, lengths, rate):

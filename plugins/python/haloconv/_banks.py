@@ -72,7 +72,8 @@ class Bank:
     rate       Hz. A file is resampled to it; None keeps the file's. The rate of an array is that of its samples; None:
                unknown, and fits every stream
     positions  of an array: [entries, 3] in metres (see position()), or [entries, 2]: azimuth and elevation
-    grid       of a file: interpolate to directions this many degrees apart, 0.5 to 45
+    grid       of a file: interpolate to directions this many degrees apart, 0.5 to 45; 0: keep its entries; None: 2
+               degrees, if mixes (Bank.mix) need them. The file's entries come first, with their numbers
     normalise  scale all responses together so that the largest gain is 0 dB
 
     Attributes: entries, outputs, taps (numbers), rate (None: unknown), positions (float32 [entries, 3] or None),
@@ -107,7 +108,7 @@ class Bank:
 
     def _load(self, path, rate, grid, normalise):
         data, why = _BankData(size=ctypes.sizeof(_BankData)), ctypes.create_string_buffer(512)
-        options = _BankOptions(ctypes.sizeof(_BankOptions), grid or _GRID_NONE, bool(normalise), True)
+        options = _BankOptions(ctypes.sizeof(_BankOptions), 0 if grid is None else grid or _GRID_NONE, bool(normalise), True)
         wanted = ctypes.c_int(rate or 0)
         if wanted.value != (rate or 0):
             raise ValueError(f"rate {rate} is not a whole number of Hz in the library's range; give one")
@@ -187,13 +188,17 @@ class Bank:
             raise ValueError(f"{xyz} is not a position; give x, y, z in metres")
         if not mix:
             return (_lib.hc_bank_nearest(ctypes.byref(self._data), point),), (1.0,)
-        with self._lock:
-            if not self._data.memory:  # of an array
-                why = ctypes.create_string_buffer(512)
-                _check(_lib.hc_bank_index(ctypes.byref(self._data), why, len(why)), why)
+        self._index()
         entries, weights = (ctypes.c_int * _MAX_MIX)(), (ctypes.c_float * _MAX_MIX)()
         n = _lib.hc_bank_mix(ctypes.byref(self._data), point, entries, weights)
         return entries[:n], weights[:n]
+
+    def _index(self):
+        """Makes the table for mixes; a bank of a file has it."""
+        with self._lock:
+            if self.positions is not None and not self._data.memory:
+                why = ctypes.create_string_buffer(512)
+                _check(_lib.hc_bank_index(ctypes.byref(self._data), why, len(why)), why)
 
     def nearest(self, azimuth: float, elevation: float = 0.0, distance: float = 1.0) -> int:
         """Find the entry nearest to a direction: by the angle, then by distance. ValueError without positions."""
@@ -205,7 +210,7 @@ class Bank:
 
         The weights are barycentric in the triangle of entries around the direction. Entries whose responses begin more
         than 20 us apart are not mixed, because that makes a comb filter: the entry with the largest weight remains.
-        Load a file with grid=2 to mix entries in every direction. Raises ValueError without positions.
+        A file with such entries is therefore interpolated to a grid of 2 degrees. Raises ValueError without positions.
         """
         entries, weights = self._find(_xyz(azimuth, elevation, distance), mix=True)
         return np.asarray(entries), np.asarray(weights)

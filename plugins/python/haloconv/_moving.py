@@ -93,7 +93,7 @@ def _steps(path, bank, step, rate, mix, n_sources, n):
 def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
                     path: Union[Sequence[Tuple[float, int, _Place]], Callable[[float, int], _Place], Sequence[int],
                                 npt.NDArray[Any]],
-                    step: int = 256, mode: str = "full", mix: bool = False, rate: Optional[int] = None,
+                    step: int = 256, mode: str = "full", mix: bool = True, rate: Optional[int] = None,
                     backend: str = "auto", n_threads: int = 0) -> npt.NDArray[np.float32]:
     """Convolve a sound of N frames with responses that change along a path; the same call gives the same output.
 
@@ -109,7 +109,8 @@ def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
     step     frames between two changes, 16 to 65536. From the first multiple of `step` at or after its time, a source
              fades to its new target, linearly over one step; a target at frame 0 or before plays without a fade
     mode     "full": N + taps - 1 frames; "causal": the first N of them
-    mix      True: a position plays the mix of the entries around it (Bank.mix), not the nearest one
+    mix      True: a position plays the mix of the entries around it (Bank.mix); False: the nearest entry, which is
+             faster, and steps as a source moves
     rate     Hz, for paths in seconds; None: the bank's
     backend  "auto", "cpu", "cuda", "cuda:1"
     n_threads  CPU threads; 0: this process's share, see help(haloconv). The output does not depend on it

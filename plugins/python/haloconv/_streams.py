@@ -242,6 +242,7 @@ class Stream:
                              f"n_out={bank.outputs}")
         with self._open() as engine, self._adding:
             self._banks[bank] = bank._prepare(engine, self._device)
+            bank._index()  # not in the first steer(), which may be between two blocks
             self._bank = bank
 
     def drop_bank(self, bank: Bank) -> None:
@@ -254,18 +255,18 @@ class Stream:
     def steer(self, source: int, entry: Optional[int] = None, *, azimuth: Optional[float] = None,
               elevation: float = 0.0, distance: float = 1.0, xyz: Union[Sequence[float], npt.NDArray[Any], None] = None,
               entries: Union[Sequence[int], npt.NDArray[Any], None] = None,
-              weights: Union[Sequence[float], npt.NDArray[Any], None] = None, gain: float = 1.0, mix: bool = False,
+              weights: Union[Sequence[float], npt.NDArray[Any], None] = None, gain: float = 1.0, mix: bool = True,
               bank: Optional[Bank] = None) -> None:
         """Fade a source to other responses of a bank, from the next block on. Any thread may call this, as often as it
         likes; the call copies nothing and needs some microseconds. The last of several calls before a block counts.
 
         source     0 to sources - 1
         entry      number of an entry; or, instead of it,
-        azimuth, elevation, distance   the entry nearest to this direction, then to this distance
-        xyz        the entry nearest to this position, in metres
+        azimuth, elevation, distance   the entries around this direction, at the nearest distance
+        xyz        the entries around this position, in metres
         entries    up to four numbers of entries, with `weights` (None: 1 for each); []: silence
         gain       linear; the distance itself changes no level
-        mix        True: instead of the nearest entry the mix of the entries around it (Bank.mix)
+        mix        True: a mix of the entries around a direction (Bank.mix); False: the nearest entry (Bank.nearest)
         bank       a bank of add_bank(); None: the last one
 
         The first taps of the responses change with the next block, later ones after the delays of `steer_levels`.

@@ -96,7 +96,7 @@ class Reverb:
                                  "the responses, which are resampled, or resample the row")
             rate = 0
         if rate not in self._sets:
-            banks = [self._bank] if self._paths is None else [Bank(path, rate=rate) for path in self._paths]
+            banks = [self._bank] if self._paths is None else [Bank(path, rate=rate, grid=0) for path in self._paths]
             self._sets[rate] = [self._prepared(one) for bank in banks for one in bank.responses]
         return rate, self._sets[rate]
 

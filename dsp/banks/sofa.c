@@ -288,7 +288,7 @@ static int refuse_convention(const struct sofa *sofa, const char *data_type, str
     if (strcmp(data_type, "TF") == 0 || strcmp(data_type, "TF-E") == 0) reason = "has spectra, not impulse responses";
     return fail(HC_EUNSUPPORTED, why,
                 "%s: the convention %s with data of type \"%s\" %s; use a file of type FIR (SimpleFreeFieldHRIR, "
-                "FreeFieldHRIR, MultiSpeakerBRIR, SingleRoomSRIR)",
+                "MultiSpeakerBRIR, SingleRoomSRIR)",
                 sofa->path, *sofa->convention ? sofa->convention : "(none)", data_type, reason);
 }
 

@@ -89,7 +89,8 @@ static const struct command_line info_line = {
         "  haloconv info hall.wav --json\n"
         "  haloconv info kemar.sofa --grid 2\n"
         "  haloconv info kemar.sofa --entries --plot directions.svg\n"
-        "  haloconv info before.wav after.wav --plot both.svg --panels magnitude,phase --smooth 1/6",
+        "  haloconv info before.wav after.wav --plot both.svg --smooth 1/6 \\\n"
+        "    --panels magnitude,phase",
     .groups = {{NULL, info_options}},
     .names = "MASK",
     .min_names = 1,

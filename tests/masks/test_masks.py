@@ -98,6 +98,21 @@ def test_design_tells_what_it_made(folder, kind, options, format):
         assert sorted(apart)[0] < 300, made
 
 
+@pytest.mark.parametrize("kind,cutoff,taps,bands", [
+    ("lowpass", "1000", 101, {"pass": (0, 1000)}), ("highpass", "23000", 101, {"pass": (23000, 24000)}),
+    ("highpass", "500", 101, {"stop": (0, 500)}), ("bandstop", "300,5000", 201, {"pass": (0, 300)})])
+def test_a_band_that_is_all_transition_has_no_figure(folder, kind, cutoff, taps, bands):
+    done = good("design", kind, "--cutoff", cutoff, "--taps", taps, "-o", "h.wav", "--json")
+    made, h = json.loads(done.stdout), read("h.wav")[:, 0]
+    for name, (low, high) in bands.items():
+        level = np.abs(scipy.signal.freqz(h, worN=np.linspace(low, high, 1000), fs=48000)[1])
+        assert (np.diff(level) <= 1e-9).all() or (np.diff(level) >= -1e-9).all(), "there is an extremum"
+        assert f"the {name} band from {low} to {high} Hz is all transition; use more taps" in done.stderr
+    assert np.allclose(made["transition_hz"], list(bands.values()), atol=1)
+    figures = {"pass": "ripple_db", "stop": "attenuation_db"}
+    assert [made[figures[name]] is None for name in figures] == [made[f"{name}_hz"] == [] for name in figures]
+
+
 @pytest.mark.parametrize("taps", [11, 65, 511])
 def test_hilbert_turns_by_90_degrees(folder, taps):
     got = designed("hilbert", "--taps", taps)

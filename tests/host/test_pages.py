@@ -16,8 +16,9 @@ import zlib
 import numpy as np
 import pytest
 from conftest import BUILD, HALOCONV, ROOT, good, haloconv, noise, write
-from test_program import COMMANDS
+from test_program import COMMANDS as LISTED
 
+COMMANDS = [*LISTED, "import"]
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in ["kernels", "tests", "impulses", "dsp"]
                                       for page in (ROOT / folder).rglob("*.md"))])
 FOLDERS = "dsp|kernels|host|plugins|impulses|tests"
@@ -156,8 +157,8 @@ def files(tmp_path_factory):
     (folder / "brutefir.conf").write_text(
         "float_bits: 32;\nsampling_rate: 48000;\nfilter_length: 4096;\ncoeff 0 { filename: \"dirac pulse\"; };\n"
         "input 0 { device: \"file\" { path: \"/dev/stdin\"; }; sample: \"FLOAT_LE\"; channels: 1; };\n"
-        "output 1 { device: \"file\" { path: \"/dev/stdout\"; }; sample: \"FLOAT_LE\"; channels: 1; };\n"
-        "filter 2 { inputs: 0; outputs: 1; coeff: 0; };\n")
+        "output 0 { device: \"file\" { path: \"/dev/stdout\"; }; sample: \"FLOAT_LE\"; channels: 1; };\n"
+        "filter 0 { inputs: 0; outputs: 0; coeff: 0; };\n")
     good("design", "room", "--rt60", "0.2", "-o", folder / "recorded.wav")
     return folder
 
@@ -345,10 +346,10 @@ def named_in(texts, pattern):
 def test_commands_and_options_that_pages_and_messages_name_exist():
     pages = [plain((BUILD / "haloconv.1").read_text()), (ROOT / "README.md").read_text()]
     said = [text for path, texts in LITERALS.items() if "kernels" not in path.parts for text in texts]
-    commands = {command.split()[0] for command in COMMANDS} | {"import", "COMMAND"}
+    commands = {command.split()[0] for command in COMMANDS} | {"COMMAND"}
     assert named_in(pages + said, r"[`(]haloconv ([a-z]+)\b") <= commands
     assert named_in(pages, r"\n\.BI?R? \"?haloconv ([a-z]+)") <= commands
-    known = set().union(*(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", help_of(command)) for command in [*COMMANDS, "import"]))
+    known = set().union(*(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", help_of(command)) for command in COMMANDS))
     named = named_in(pages + said, r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9]")
     assert named - known <= OTHERS_OPTIONS, sorted(named - known - OTHERS_OPTIONS)
 
@@ -390,3 +391,36 @@ def test_the_formats_that_are_dithered_are_those_of_the_man_page():
     cases = re.search(r"bool sound_format_can_dither.*?return true", code, re.S)[0]
     names = dict(re.findall(r'"(\w+)", (SF_FORMAT_\w+)', code))
     assert {names[name] for name in named} == set(re.findall(r"case (SF_FORMAT_\w+)", cases))
+
+
+def extensions(page, title):
+    """The extensions in the brackets behind a title of FILES OF OTHER PROGRAMS."""
+    text = re.search(rf"{title}\n(.*?)\)[,:]", page, re.S)[1]
+    return re.findall(r"\.[a-z][a-z0-9_]+", re.sub(r"^\.[A-Z]+ ", "", plain(text), flags=re.M))
+
+
+def test_files_of_other_programs_are_read_under_each_extension_of_the_man_page(example_folder):
+    page = (BUILD / "haloconv.1").read_text()
+    camilladsp = ("devices: {samplerate: 48000, chunksize: 64, capture: {type: Stdin, channels: 1, format: FLOAT32LE},\n"
+                  "          playback: {type: Stdout, channels: 1, format: FLOAT32LE}}\n"
+                  "filters: {g: {type: Gain, parameters: {gain: -6.0}}}\n"
+                  "pipeline: [{type: Filter, channels: [0], names: [g]}]\n")
+    files = {"Configurations of BruteFIR": ((example_folder / "brutefir.conf").read_text(), 4),
+             "Configurations of CamillaDSP": (camilladsp, 2),
+             "Configurations of Convolver, Roon and JRiver": ("48000 1 1 0\n0\n0\nhall.wav\n0\n0.0\n0.0\n", 1),
+             "Filters of Equalizer APO, AutoEq and REW": ("Preamp: -6 dB\nFilter 1: ON PK Fc 100 Hz Gain 3 dB Q 1\n", 1),
+             "Raw floats of DRC and rePhase": (np.array([1.0, 0.5], "<f4").tobytes(), 6)}
+    for title, (content, n) in files.items():
+        found = extensions(page, title)
+        assert len(found) == n, (title, found)
+        for ending in [*found, *([""] if "no extension" in page and "BruteFIR" in title else [])]:
+            path = example_folder / f"other{ending}"
+            data = content if isinstance(content, bytes) else content.encode()
+            path.write_bytes(np.frombuffer(data, "<f4").astype("<f8").tobytes() if ending in (".dbl", ".f64") else data)
+            good("check", path)
+
+
+def test_uploads_have_the_extensions_of_the_man_page():
+    page, code = plain((BUILD / "haloconv.1").read_text()), SOURCES[ROOT / "host/panel/panel_upload.c"]
+    named = re.search(r"extension is not (\.wav.*?): other configurations", page, re.S)[1]
+    assert re.findall(r"\.\w+", named) == re.findall(r'"(\.\w+)"', re.search(r"known\[\] = \{(.*?)\}", code)[1])

@@ -280,7 +280,7 @@ def test_the_true_peak_is_that_of_the_waveform(folder, frequency, phase, low, hi
 
 @pytest.mark.parametrize("at", [0, 1, 7, 9])
 def test_the_true_peak_counts_the_edges(folder, at):
-    """Two equal samples beside each other exceed their level between them, wherever they are; a click of one does not."""
+    """Two equal samples beside each other exceed their level between them, at the edges too; one does not."""
     x = np.zeros((10, 1), np.float32)
     x[at] = -0.5
     write("c.wav", x)

@@ -456,8 +456,9 @@ static void spectrum_invert(const struct sofa *sofa, const struct transform *t, 
 
 /* Delays all responses if one begins before t = 0, that is at the end of its period, as computed heads do whose origin
  * is between the ears. A peak in the last quarter counts as one before t = 0. */
-static void responses_delay(struct bank *bank, size_t rate, float *scratch)
+static void responses_delay(struct bank *bank, size_t rate, void *memory)
 {
+    float *scratch = memory; /* [n_taps] */
     size_t n = (size_t)bank->n_taps, n_all = (size_t)bank->n_entries * (size_t)bank->n_out, early = 0;
     for (size_t j = 0; j < n_all; j++) {
         const float *h = bank->taps + j * n;
@@ -495,7 +496,7 @@ static int spectra_read(const struct sofa *sofa, struct bank *bank, struct reaso
     }
     if (!error) {
         bank_note(bank, "spectra in steps of %g Hz became responses of %zu frames", sofa->step_hz, t.size);
-        responses_delay(bank, (size_t)(sofa->step_hz * (double)t.size), (float *)bins);
+        responses_delay(bank, (size_t)(sofa->step_hz * (double)t.size), bins);
         transform_close(&t);
     }
     free(bins);

@@ -104,7 +104,8 @@ enum {
 enum { HC_BLOCK_FILES = -1 }; /* hc_config.block: an engine for files                                           */
 enum { HC_NO_FADE = -1 };     /* hc_config.fade_frames: a swap takes effect from one frame to the next          */
 
-/* A field that is 0 or NULL has the default of the right-hand column. */
+/* A field that is 0 or NULL has the default of the right-hand column, and so has one that an initialiser leaves out. C++
+ * compilers warn of those (-Wextra): there hc_config_init sets all fields, and the program then changes some. */
 typedef struct hc_config {
     size_t size;             /* sizeof(hc_config); hc_config_init sets it                                       */
 

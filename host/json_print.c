@@ -39,20 +39,88 @@ int json_print(json_t *object, int digits, const char *subject)
     return message_error("%s: no memory for the report as JSON; omit --json", subject);
 }
 
-json_t *json_text(const char *text)
+/* Makes a text. A byte xx that belongs to no character becomes U+FFFD, or in a name 0 and the digits xx. */
+static json_t *make_text(const char *text, bool is_name)
 {
-    static const char replacement[] = UTF8_REPLACEMENT;
+    enum { LONGEST = sizeof UTF8_REPLACEMENT - 1 };
     if (!text) return json_null();
-    char *copy = json_malloc(strlen(text) * (sizeof replacement - 1) + 1), *to = copy;
+    char *copy = json_malloc(strlen(text) * LONGEST + 1), *to = copy;
     if (!copy) return NULL;
     for (const char *at = text; *at;) {
         size_t n = utf8_bytes((const unsigned char *)at);
-        to = n ? mempcpy(to, at, n) : mempcpy(to, replacement, sizeof replacement - 1);
+        if (n)
+            to = mempcpy(to, at, n);
+        else
+            to += is_name ? sprintf(to, "%c%02x", 0, *at & 0xff) : sprintf(to, "%s", UTF8_REPLACEMENT);
         at += n ? n : 1;
     }
     json_t *json = json_stringn(copy, (size_t)(to - copy));
     free(copy);
     return json;
+}
+
+json_t *json_text(const char *text)
+{
+    return make_text(text, false);
+}
+
+/* ---- names of any bytes ------------------------------------------------------------------------- */
+
+json_t *json_name(const char *text)
+{
+    return make_text(text, true);
+}
+
+void json_names_write(char *line)
+{
+    char *to = line;
+    for (const char *at = line; *at;) {
+        if (strncmp(at, "\\u0000", 6) == 0) { /* the digits follow */
+            to = mempcpy(to, "\\udc", 4);
+            at += 6;
+            continue;
+        }
+        if (*at == '\\') *to++ = *at++;
+        *to++ = *at++;
+    }
+    *to = 0;
+}
+
+json_t *json_names_read(const char *line, size_t flags, json_error_t *error)
+{
+    char *copy = strstr(line, "\\u") ? malloc(2 * strlen(line) + 1) : NULL, *to = copy;
+    bool has_zero = false; /* the line's own: jansson refuses it, unless it may read the zeros of names */
+    for (const char *at = line; copy && *at;) {
+        unsigned code = 1;
+        bool is_code = at[0] == '\\' && at[1] == 'u' && strspn(at + 2, "0123456789abcdefABCDEF") >= 4 &&
+                       sscanf(at + 2, "%4x", &code) == 1;
+        has_zero |= code == 0;
+        if (code >= 0xdc80 && code <= 0xdcff) {
+            to += sprintf(to, "\\u0000%02x", code & 0xff);
+            at += 6;
+            continue;
+        }
+        bool is_pair = code >= 0xd800 && code < 0xdc00; /* of two codes that are one character */
+        size_t n = strnlen(at, is_pair ? 12 : is_code ? 6 : *at == '\\' ? 2 : 1);
+        to = mempcpy(to, at, n);
+        at += n;
+    }
+    if (copy) *to = 0;
+    json_t *object = json_loads(copy ? copy : line, flags | (copy && !has_zero ? JSON_ALLOW_NUL : 0), error);
+    free(copy);
+    return object;
+}
+
+const char *json_name_value(json_t *string)
+{
+    char *text = (char *)json_string_value(string), *to = text; /* in place: the bytes are fewer than the digits */
+    for (size_t i = 0, n = json_string_length(string); i < n; i++) {
+        unsigned byte = (unsigned char)text[i];
+        if (byte == 0 && i + 2 < n && sscanf((char[]){text[i + 1], text[i + 2], 0}, "%x", &byte) == 1) i += 2;
+        *to++ = (char)byte;
+    }
+    *to = 0;
+    return text;
 }
 
 json_t *json_known(int value)

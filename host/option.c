@@ -19,6 +19,7 @@
 enum {
     KEY_MAN = 256,  /* --_man, which the Makefile uses: print the options for the man page */
     KEY_COMPLETION, /* --_completion, the same for the completion of shells */
+    KEY_DEFAULTS,   /* --_defaults, for a test: compare the defaults of the help with the settings */
     KEY_FIRST,      /* first key of the rows without a letter */
     MAX_KEYS = 320
 };
@@ -253,6 +254,45 @@ static void print_completion(const struct command_line *line)
     print_completed(line, &(const struct option_row){.name = "help", .letter = 'h'});
 }
 
+/* ---- defaults, for a test ---------------------------------------------------------------------------------- */
+
+/* Returns the bytes of a number that `read` writes; 0: it writes something else. */
+static size_t number_bytes(option_read *read)
+{
+    if (read == option_int || read == option_choice) return sizeof(int);
+    if (read == option_number || read == option_grid || read == option_db) return sizeof(double);
+    return read == option_db_float ? sizeof(float) : read == option_seed ? sizeof(uint64_t) : 0;
+}
+
+/* Compares a default with the field of its row: "same", "differs", "unset" (a text), or "unread" (no such value). */
+static const char *default_compare(const struct option_use *use, char *field)
+{
+    option_read *read = use->row->read;
+    char before[sizeof(double)];
+    size_t n = number_bytes(read);
+    bool is_text = read == option_text || read == option_word || read == option_backend || read == option_backend_live;
+    if (is_text && !*(const char **)field) return "unset";
+    if (is_text) return strcmp(*(const char **)field, use->text) == 0 ? "same" : "differs";
+    memcpy(before, field, n);
+    if (n == 0 || !read(use, field)) return "unread";
+    return memcmp(before, field, n) == 0 ? "same" : "differs";
+}
+
+/* Prints a line for each option whose help ends with [a default]. */
+static void print_defaults(const struct command_line *line, char *settings)
+{
+    char text[MESSAGE_CAP];
+    for (int group = 0; line->groups[group].rows; group++)
+        for (const struct option_row *row = line->groups[group].rows; row->name; row++) {
+            const struct option_use use = {line->command, row, text, NULL};
+            const char *from = strrchr(row->text, '[');
+            size_t length = from ? strlen(from) : 0;
+            if (length < 3 || from[length - 1] != ']') continue;
+            snprintf(text, sizeof text, "%.*s", (int)length - 2, from + 1);
+            printf("%s\t%s\t%s\n", row->name, text, default_compare(&use, settings + row->to));
+        }
+}
+
 /* ---- the command line ------------------------------------------------------------------------------------ */
 
 struct parse {
@@ -263,20 +303,18 @@ struct parse {
     int status;       /* the exit status after ECANCELED: 0, unless a value was wrong */
 };
 
-/* argp ends a text that fills its last line with a line of blanks. */
+/* Prints the help, but not the line of blanks that argp adds below a text that ends at the right margin. */
 static void print_help(struct argp_state *state)
 {
-    char *help = NULL;
-    size_t size;
-    FILE *to = open_memstream(&help, &size);
-    argp_state_help(state, to ? to : stdout, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC);
-    if (to && fclose(to) != 0) fputs("no memory for the help; free some memory\n", stderr);
-    for (const char *line = help ? help : "", *end; *line; line = end) {
-        end = line + strcspn(line, "\n");
-        end += *end == '\n';
-        if (*line != ' ' || line[strspn(line, " ")] != '\n') fwrite(line, 1, (size_t)(end - line), stdout);
-    }
-    free(help);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *all = open_memstream(&text, &size);
+    if (!all) return;
+    argp_state_help(state, all, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC);
+    fclose(all);
+    for (char *at = text, *end; at && (end = strchr(at, '\n')); at = end + 1)
+        if (at == end || strspn(at, " ") < (size_t)(end - at)) fwrite(at, 1, (size_t)(end + 1 - at), stdout);
+    free(text);
 }
 
 /* Called by argp for each option. ECANCELED: help or a usage error was printed. */
@@ -301,6 +339,9 @@ static error_t parse_key(int key, char *text, struct argp_state *state)
         return ECANCELED;
     case KEY_COMPLETION:
         print_completion(parse->line);
+        return ECANCELED;
+    case KEY_DEFAULTS:
+        print_defaults(parse->line, parse->settings);
         return ECANCELED;
     case ARGP_KEY_INIT:
         state->err_stream = NULL; /* option_parse says where the help is */
@@ -351,6 +392,7 @@ int option_parse(const struct command_line *line, int argc, char **argv, void *s
     *next++ = (struct argp_option){
         .name = "_man", .key = KEY_MAN, .arg = "GROUP", .flags = OPTION_ARG_OPTIONAL | OPTION_HIDDEN};
     *next++ = (struct argp_option){.name = "_completion", .key = KEY_COMPLETION, .flags = OPTION_HIDDEN};
+    *next++ = (struct argp_option){.name = "_defaults", .key = KEY_DEFAULTS, .flags = OPTION_HIDDEN};
     const struct argp argp = {.options = options, .parser = parse_key, .args_doc = line->usage, .doc = line->text};
     snprintf(parse.program, sizeof parse.program, "haloconv %s", line->command);
     argv[0] = "haloconv";

@@ -3,6 +3,7 @@
  *   DataType FIR    Data.IR [M][R][N]       an entry for each measurement m; output r is receiver r
  *   FIRE            Data.IR [M][R][E][N]    an entry for each pair of measurement m and emitter e, at m * E + e
  *   FIR-E           Data.IR [M][R][N][E]    as FIRE
+ *   TF              Data.Real, Data.Imag [M][R][N] at the frequencies N, in equal steps: as FIR
  *
  * The position of an entry is that of the source or emitter, relative to the measurement's listener: x along
  * ListenerView, z along ListenerUp. ReceiverPosition tells which of two receivers is the left ear, output 0.
@@ -11,6 +12,7 @@
 #include "dsp/base/error.h"
 #include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
+#include "dsp/signal/transform.h"
 #include "sofa_reader.h"
 #include "sofa_units.h"
 
@@ -29,6 +31,9 @@ struct sofa {
     size_t n_measurements, n_receivers, n_emitters, n_taps;
     bool has_emitters;         /* FIRE, FIR-E: an entry is a pair of measurement and emitter */
     bool taps_before_emitters; /* FIR-E: [N][E]                                              */
+    bool is_spectra;           /* TF: bins first_bin ... first_bin + n_bins - 1, step_hz apart, of n_taps / 2 + 1 */
+    size_t n_bins, first_bin;  /* first_bin: 0 or 1                                          */
+    double step_hz;
 };
 
 /* Replaces the control characters in a text of the file, which a message quotes. */
@@ -285,10 +290,10 @@ static int refuse_convention(const struct sofa *sofa, const char *data_type, str
     const char *reason = "has no impulse responses";
     if (strcmp(data_type, "SOS") == 0 || strcmp(data_type, "SOS-E") == 0)
         reason = "has filters of second order, not impulse responses";
-    if (strcmp(data_type, "TF") == 0 || strcmp(data_type, "TF-E") == 0) reason = "has spectra, not impulse responses";
+    if (strcmp(data_type, "TF-E") == 0) reason = "has spectra for each emitter, not impulse responses";
     return fail(HC_EUNSUPPORTED, why,
                 "%s: the convention %s with data of type \"%s\" %s; use a file of type FIR (SimpleFreeFieldHRIR, "
-                "FreeFieldHRIR, MultiSpeakerBRIR, SingleRoomSRIR)",
+                "MultiSpeakerBRIR, SingleRoomSRIR)",
                 sofa->path, *sofa->convention ? sofa->convention : "(none)", data_type, reason);
 }
 
@@ -303,28 +308,64 @@ static int kind_read(struct sofa *sofa, struct reason *why)
         return fail(HC_EINVAL, why, "%s: its attribute Conventions is not SOFA; give a SOFA file", sofa->path);
     sofa->taps_before_emitters = strcmp(data_type, "FIR-E") == 0;
     sofa->has_emitters = sofa->taps_before_emitters || strcmp(data_type, "FIRE") == 0;
-    if (!sofa->has_emitters && strcmp(data_type, "FIR") != 0) return refuse_convention(sofa, data_type, why);
+    sofa->is_spectra = strcmp(data_type, "TF") == 0;
+    if (!sofa->has_emitters && !sofa->is_spectra && strcmp(data_type, "FIR") != 0)
+        return refuse_convention(sofa, data_type, why);
+    return HC_OK;
+}
+
+/* Reads the frequencies of spectra. The responses get a power of two of taps, over a period of the steps. */
+static int frequencies_read(struct sofa *sofa, size_t n, struct reason *why)
+{
+    struct sofa_variable v;
+    const struct sofa_unit *unit;
+    float *hz;
+    bool is_there;
+    int error = variable_look(sofa, "N", &v, &is_there, why);
+    if (error) return error;
+    if (!is_there || v.n != n || n < 2)
+        return fail(HC_EINVAL, why, "%s: N has %zu frequencies for spectra of %zu values; repair the file", sofa->path,
+                    v.n, n);
+    error = unit_read(sofa, "N", &v, SOFA_FREQUENCY, SOFA_FREQUENCY, "hertz and kilohertz", &unit, why);
+    if (!error) error = values_read(sofa, "N", n, &hz, why);
+    if (error) return error;
+    double first = hz[0], last = hz[n - 1], step = (last - first) / (double)(n - 1);
+    double near = fmax(1e-3 * step, 2e-7 * last); /* the digits of a float */
+    bool good = step > 0 && isfinite(step) && fmin(fabs(first), fabs(first - step)) <= near;
+    for (size_t i = 0; i < n && good; i++) good = fabs(hz[i] - (first + (double)i * step)) <= near;
+    free(hz);
+    if (!good)
+        return fail(
+            HC_EUNSUPPORTED, why,
+            "%s: its frequencies N are not at equal steps from 0 Hz or one step on, so that its spectra have no "
+            "impulse responses; use a file of type FIR",
+            sofa->path);
+    sofa->n_bins = n;
+    sofa->first_bin = fabs(first) > near;
+    sofa->step_hz = (unit ? unit->scale : 1) * last / (double)(n - 1 + sofa->first_bin);
+    sofa->n_taps = transform_size(2 * (n - 1 + sofa->first_bin));
     return HC_OK;
 }
 
 static int shape_read(struct sofa *sofa, struct reason *why)
 {
+    const char *name = sofa->is_spectra ? "Data.Real" : "Data.IR";
     struct sofa_variable ir;
     int n_dims = sofa->has_emitters ? 4 : 3;
     bool is_there;
-    int error = variable_look(sofa, "Data.IR", &ir, &is_there, why);
+    int error = variable_look(sofa, name, &ir, &is_there, why);
     if (error) return error;
     if (!is_there)
         return fail(HC_EINVAL, why,
-                    "%s: Data.IR is missing, is not an array of numbers, or is too short for its shape; download the "
+                    "%s: %s is missing, is not an array of numbers, or is too short for its shape; download the "
                     "file again, or restore it",
-                    sofa->path);
+                    sofa->path, name);
     if (ir.n_dims != n_dims)
-        return fail(HC_EINVAL, why, "%s: Data.IR has %d dimensions, but this type of data has %d; repair the file",
-                    sofa->path, ir.n_dims, n_dims);
+        return fail(HC_EINVAL, why, "%s: %s has %d dimensions, but this type of data has %d; repair the file",
+                    sofa->path, name, ir.n_dims, n_dims);
     for (int i = 0; i < n_dims; i++)
         if (ir.dim[i] == 0)
-            return fail(HC_EINVAL, why, "%s: dimension %d of Data.IR is 0; repair the file", sofa->path, i + 1);
+            return fail(HC_EINVAL, why, "%s: dimension %d of %s is 0; repair the file", sofa->path, i + 1, name);
     sofa->n_measurements = ir.dim[0];
     sofa->n_receivers = ir.dim[1];
     sofa->n_taps = ir.dim[sofa->has_emitters && !sofa->taps_before_emitters ? 3 : 2];
@@ -333,7 +374,7 @@ static int shape_read(struct sofa *sofa, struct reason *why)
         return fail(HC_EINVAL, why,
                     "%s: has %zu measurements with %zu emitters, more than the %d entries of a bank; use fewer",
                     sofa->path, sofa->n_measurements, sofa->n_emitters, BANK_MAX_ENTRIES);
-    return HC_OK;
+    return sofa->is_spectra ? frequencies_read(sofa, sofa->n_taps, why) : HC_OK;
 }
 
 static int rate_read(const struct sofa *sofa, int *rate, struct reason *why)
@@ -341,6 +382,11 @@ static int rate_read(const struct sofa *sofa, int *rate, struct reason *why)
     struct sofa_variable v;
     float *values;
     bool is_there;
+    if (sofa->is_spectra) {
+        double hz = sofa->step_hz * (double)sofa->n_taps;
+        *rate = hz >= 1 && hz <= MAX_RATE ? (int)lrint(hz) : 0;
+        return *rate ? HC_OK : fail(HC_EINVAL, why, "%s: the rate is %g Hz; repair N", sofa->path, hz);
+    }
     int error = variable_look(sofa, "Data.SamplingRate", &v, &is_there, why);
     if (error) return error;
     if (!is_there || v.n == 0) return fail(HC_EINVAL, why, "%s: has no Data.SamplingRate; repair the file", sofa->path);
@@ -394,6 +440,71 @@ static void samples_order(const struct sofa *sofa, const float *values, struct b
         }
 }
 
+/* Computes the response of a spectrum, in place. */
+static void spectrum_invert(const struct sofa *sofa, const struct transform *t, double complex *bins)
+{
+    size_t last = sofa->first_bin + sofa->n_bins - 1;
+    /* The level of 0 Hz, if it is missing, is that of the first frequency. */
+    bins[0] = sofa->first_bin ? copysign(cabs(bins[1]), creal(bins[1])) : creal(bins[0]);
+    if (2 * last == t->size)
+        bins[last] = creal(bins[last]);
+    else if (cimag(bins[last]) == 0)
+        bins[last] /= 2; /* half the rate of the file, which a longer transform has twice */
+    for (size_t k = last + 1; k <= t->size / 2; k++) bins[k] = 0;
+    transform_inverse(t, bins);
+}
+
+/* Delays all responses if one begins before t = 0, that is at the end of its period, as computed heads do whose origin
+ * is between the ears. A peak in the last quarter counts as one before t = 0. */
+static void responses_delay(struct bank *bank, size_t rate, void *memory)
+{
+    float *scratch = memory; /* [n_taps] */
+    size_t n = (size_t)bank->n_taps, n_all = (size_t)bank->n_entries * (size_t)bank->n_out, early = 0;
+    for (size_t j = 0; j < n_all; j++) {
+        const float *h = bank->taps + j * n;
+        size_t peak = 0;
+        for (size_t i = 1; i < n; i++)
+            if (fabsf(h[i]) > fabsf(h[peak])) peak = i;
+        if (peak > n - n / 4 && n - peak > early) early = n - peak;
+    }
+    if (!early) return;
+    early = early + rate / 1000 < n / 2 ? early + rate / 1000 : n / 2; /* 1 ms before the peak */
+    for (size_t j = 0; j < n_all; j++) {
+        float *h = bank->taps + j * n;
+        memcpy(scratch, h, n * sizeof *h);
+        memcpy(h, scratch + n - early, early * sizeof *h);
+        memcpy(h + early, scratch, (n - early) * sizeof *h);
+    }
+    bank_note(bank, "responses begin before t = 0: all are %zu frames later", early);
+}
+
+static int spectra_read(const struct sofa *sofa, struct bank *bank, struct reason *why)
+{
+    size_t n = sofa->n_bins, n_all = sofa->n_measurements * sofa->n_receivers;
+    float *real = NULL, *imag = NULL;
+    struct transform t = {0};
+    double complex *bins = malloc((sofa->n_taps / 2 + 1) * sizeof *bins);
+    int error = values_read(sofa, "Data.Real", n_all * n, &real, why);
+    if (!error) error = values_read(sofa, "Data.Imag", n_all * n, &imag, why);
+    if (!error && !(bins && transform_open(&t, sofa->n_taps)))
+        error = fail(HC_ENOMEM, why, "%s: no memory for its transform; free some memory", sofa->path);
+    for (size_t j = 0; j < n_all && !error; j++) {
+        for (size_t k = 0; k < n; k++) bins[sofa->first_bin + k] = CMPLX(real[j * n + k], imag[j * n + k]);
+        spectrum_invert(sofa, &t, bins);
+        const double *h = (const double *)bins;
+        for (size_t i = 0; i < t.size; i++) bank->taps[j * t.size + i] = (float)h[i];
+    }
+    if (!error) {
+        bank_note(bank, "spectra in steps of %g Hz became responses of %zu frames", sofa->step_hz, t.size);
+        responses_delay(bank, (size_t)(sofa->step_hz * (double)t.size), bins);
+        transform_close(&t);
+    }
+    free(bins);
+    free(real);
+    free(imag);
+    return error;
+}
+
 static int samples_read(const struct sofa *sofa, struct bank *bank, struct reason *why)
 {
     size_t n_entries = sofa->n_measurements * sofa->n_emitters;
@@ -401,7 +512,9 @@ static int samples_read(const struct sofa *sofa, struct bank *bank, struct reaso
     int error = bank_make(bank, n_entries, sofa->n_receivers, sofa->n_taps, bytes, sofa->path, why);
     if (error || bank->sizes_only) return error;
     size_t n = n_entries * sofa->n_receivers * sofa->n_taps;
-    if (!sofa->has_emitters) {
+    if (sofa->is_spectra) {
+        error = spectra_read(sofa, bank, why);
+    } else if (!sofa->has_emitters) {
         if (!sofa->reader.read(sofa->reader.file, "Data.IR", n, bank->taps))
             error =
                 fail(HC_EFILE, why,

@@ -94,7 +94,7 @@ int sofa_mysofa_open(struct sofa_reader *reader, const char *path, struct reason
     mysofa_free(hrtf);
     return fail(HC_EUNSUPPORTED, why,
                 is_fir ? "%s: its number of samples does not match its dimensions; download it again, or restore it"
-                       : "%s: libmysofa reads responses to one emitter only; build haloconv with HDF5",
+                       : "%s: libmysofa reads responses (FIR) to one emitter only; build haloconv with HDF5",
                 path);
 }
 #else

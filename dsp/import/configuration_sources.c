@@ -65,7 +65,7 @@ void configuration_sources(struct configuration *c, bool is_wanted, int rate, hc
     if (c->n_sources == 0) return;
     if (!is_wanted) {
         diagnostic(&c->diagnostics, HC_EINVAL, c->sources[0].line, NEW,
-                   "sources play live only (haloconv jack, live); for files, give haloconv convolve or batch the bank "
+                   "sources play live only (haloconv jack, pipewire, live); for files, give haloconv convolve or batch the bank "
                    "itself and a path");
         return;
     }

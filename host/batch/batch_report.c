@@ -86,13 +86,13 @@ static json_t *cells_of(const struct batch *batch, const struct manifest_row *ro
     char seed[24];
     snprintf(seed, sizeof seed, "%" PRIu64, row->seed);
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "row",
-                     (json_int_t)manifest_row_number(batch->manifest, row), "input", json_text(row->input), "mask",
-                     json_text(row->mask), "output", json_text(row->output), "gain",
+                     (json_int_t)manifest_row_number(batch->manifest, row), "input", json_name(row->input), "mask",
+                     json_name(row->mask), "output", json_name(row->output), "gain",
                      row->gain > 0 ? decibels(row->gain) : json_string("off"), "tail", tail_words[row->tail], "level",
                      level_words[row->level], "seed", seed, "start", json_number(row->start_s), "length",
-                     json_number(row->length_s), "noise", json_text(row->noise), "snr",
+                     json_number(row->length_s), "noise", json_name(row->noise), "snr",
                      given(row->snr_db, row->noise != NULL), "align", row->align, "early", json_number(row->early_ms),
-                     "path", json_text(row->path));
+                     "path", json_name(row->path));
 }
 
 /* Writes the line of a row, if the row is done. false: no memory, or a file cannot be read or written. */
@@ -114,8 +114,10 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
         figures_check(entry->figures) != FIGURES_WHOLE)
         return errno != ENOMEM;
     json_t *line = cells_of(batch, row), *figures = figures_read(entry->figures);
-    bool good = line && figures && json_object_update(line, figures) == 0 && json_dumpf(line, file, LINE_FORMAT) == 0 &&
-                !json_lacks_memory() && putc('\n', file) != EOF;
+    char *text = line && figures && json_object_update(line, figures) == 0 ? json_dumps(line, LINE_FORMAT) : NULL;
+    if (text) json_names_write(text);
+    bool good = text && !json_lacks_memory() && fputs(text, file) != EOF && putc('\n', file) != EOF;
+    free(text);
     json_decref(line);
     json_decref(figures);
     return good;

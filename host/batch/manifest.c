@@ -1,6 +1,7 @@
 #include "manifest.h"
 
 #include "host/csv.h"
+#include "host/json_print.h"
 #include "host/line_reader.h"
 #include "host/message.h"
 #include "output_names.h"
@@ -8,7 +9,6 @@
 #include "tar_source.h"
 #include "text_arena.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,7 +153,7 @@ static bool read_csv(struct manifest_reader *r)
 static const char *value_text(json_t *value, enum column column, char *text, size_t cap)
 {
     if (!value || json_is_null(value)) return NULL;
-    if (json_is_string(value)) return json_string_value(value);
+    if (json_is_string(value)) return json_name_value(value);
     if (json_is_boolean(value) && column == ALIGN) return json_is_true(value) ? "yes" : "no";
     if (!json_is_number(value)) return cell_wrong_type;
     if (json_is_integer(value))
@@ -166,7 +166,7 @@ static const char *value_text(json_t *value, enum column column, char *text, siz
 static bool read_object(struct manifest_reader *r, const char *line)
 {
     json_error_t error;
-    json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, &error);
+    json_t *object = json_names_read(line, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(object)) {
         json_decref(object);
         return line_refuse(&r->in, "is not an object of JSON (%.100s); write one object on each line",

@@ -253,7 +253,8 @@ static const struct command_line offline_line = {
     .command = "bench offline",
     .text = "Convolves a long sound with a long mask, from host memory to host memory, in blocks like those of a file. "
             "On a GPU it also copies the same blocks to the GPU and back without convolving; this time is the lower "
-            "bound (the roof).",
+            "bound (the roof).\v"
+            "  haloconv bench offline --backend cpu --seconds 60 --runs 1",
     .groups = {{NULL, offline_options}}};
 
 int bench_offline_command(int argc, char **argv)

@@ -98,9 +98,10 @@ static const struct command_line correct_line = {
         "target, before and after, in 1/6 octave means of the whole "
         "response.\v"
         "  haloconv design correct left_and_right.wav -o filter.wav\n"
-        "  haloconv design correct L.wav R.wav --levels align --delays align -o filter.wav\n"
-        "  haloconv design correct seat1.wav seat2.wav seat3.wav --target house.txt --phase mixed \\\n"
-        "    -o filter.wav",
+        "  haloconv design correct L.wav R.wav --levels align --delays align \\\n"
+        "    -o filter.wav\n"
+        "  haloconv design correct seat1.wav seat2.wav seat3.wav --phase mixed \\\n"
+        "    --target house.txt -o filter.wav",
     .groups = {{NULL, file_options}, {"Correction:", correction_options}, {"Filter:", filter_options}},
     .names = "measurements",
     .min_names = 1,

@@ -45,9 +45,14 @@ static void print_differences(const struct correction *c, const struct correctio
 
 void correction_print(const struct correction *c, const struct correction_settings *s, const char *path)
 {
-    message_note("%s: %d channel%s, %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)", path, c->n_channels,
+    char aligned[64] = "";
+    int latest = 0;
+    for (int ch = 0; ch < c->n_channels; ch++)
+        if (c->channel[ch].delay_frames > latest) latest = c->channel[ch].delay_frames;
+    if (latest) snprintf(aligned, sizeof aligned, "; --delays align adds up to %d frame%s", latest, message_s(latest));
+    message_note("%s: %d channel%s, %d taps at %d Hz, %s phase, delay %.10g frames (%.2f ms)%s", path, c->n_channels,
                  message_s(c->n_channels), c->n_frames, s->rate, phase_names[s->phase], c->delay,
-                 1e3 * c->delay / s->rate);
+                 1e3 * c->delay / s->rate, aligned);
     int gain_db = headroom_gain_db(pow(10, c->largest_gain_db / 20));
     for (int ch = 0; ch < c->n_channels; ch++) print_corrected_channel(&c->channel[ch], ch, path);
     print_differences(c, s, path);

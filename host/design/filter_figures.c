@@ -48,9 +48,15 @@ static void measure_bands(struct filter_figures *f, const double complex *bins, 
         if (from == to) continue; /* a Hilbert transformer's edges are 0 and half the rate */
         size_t start = i > 0 ? find_extremum(bins, from, to, passes) : from,
                end = i < n_edges ? find_extremum(bins, to, from, passes) : to;
-        if (start > end) start = end = (start + end) / 2;
-        f->band[f->n_bands++] = (struct filter_band){passes, (double)start * hz, (double)end * hz};
-        measure_band(f, bins, start, end, passes);
+        bool is_transition = start >= end;
+        struct filter_band *band = &f->band[f->n_bands++];
+        *band = (struct filter_band){passes, is_transition, (double)start * hz, (double)end * hz};
+        if (is_transition) {
+            band->from_hz = i > 0 ? edges_hz[i - 1] : 0;
+            band->to_hz = i < n_edges ? edges_hz[i] : (double)last_bin * hz;
+        } else {
+            measure_band(f, bins, start, end, passes);
+        }
     }
 }
 
@@ -80,7 +86,7 @@ static void write_bands(const struct filter_figures *f, bool passes, char *text,
     const char *between = "";
     size_t used = strlen(text);
     for (int i = 0; i < f->n_bands; i++) {
-        if (f->band[i].passes != passes) continue;
+        if (f->band[i].passes != passes || f->band[i].is_transition) continue;
         used += (size_t)snprintf(text + used, cap - used, "%s from %.0f to %.0f Hz", between, f->band[i].from_hz,
                                  f->band[i].to_hz);
         between = " and";
@@ -98,14 +104,19 @@ void filter_figures_print(const struct filter_figures *f, const char *path)
         snprintf(attenuation, sizeof attenuation, "%sattenuation %.1f dB", *ripple ? "; " : "", f->attenuation_db);
         write_bands(f, false, attenuation, sizeof attenuation);
     }
-    if (f->n_bands) message_note("%s: %s%s", path, ripple, attenuation);
+    if (f->n_bands && (*ripple || *attenuation)) message_note("%s: %s%s", path, ripple, attenuation);
+    for (int i = 0; i < f->n_bands; i++)
+        if (f->band[i].is_transition)
+            message_note("%s: the %s band from %.0f to %.0f Hz is all transition; use more taps", path,
+                         f->band[i].passes ? "pass" : "stop", f->band[i].from_hz, f->band[i].to_hz);
 }
 
-static json_t *bands_json(const struct filter_figures *f, bool passes)
+/* Makes a list of the measured pass or stop bands, or of all bands that were not measured. */
+static json_t *bands_json(const struct filter_figures *f, bool passes, bool is_transition)
 {
     json_t *all = json_array();
     for (int i = 0; i < f->n_bands; i++)
-        if (f->band[i].passes == passes)
+        if (f->band[i].is_transition == is_transition && (is_transition || f->band[i].passes == passes))
             json_array_append_new(all, json_pack("[f, f]", f->band[i].from_hz, f->band[i].to_hz));
     return all;
 }
@@ -113,7 +124,8 @@ static json_t *bands_json(const struct filter_figures *f, bool passes)
 void filter_figures_json(const struct filter_figures *f, json_t *object)
 {
     json_object_set_new(object, "ripple_db", json_number(f->ripple_db));
-    json_object_set_new(object, "pass_hz", bands_json(f, true));
+    json_object_set_new(object, "pass_hz", bands_json(f, true, false));
     json_object_set_new(object, "attenuation_db", json_number(f->attenuation_db));
-    json_object_set_new(object, "stop_hz", bands_json(f, false));
+    json_object_set_new(object, "stop_hz", bands_json(f, false, false));
+    json_object_set_new(object, "transition_hz", bands_json(f, false, true));
 }

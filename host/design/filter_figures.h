@@ -15,6 +15,7 @@ struct filter_figures {
     int n_bands;             /* 0: not measured                                          */
     struct filter_band {
         bool passes;
+        bool is_transition;  /* no extremum between the edges: the transition fills the band */
         double from_hz, to_hz;
     } band[FILTER_MAX_EDGES + 1];
     double ripple_db;        /* largest distance from a gain of 1 in the pass bands; NaN: no pass band  */
@@ -29,7 +30,8 @@ bool filter_measure(struct filter_figures *figures, const float *h, int n, int r
 /* Prints "PATH: ripple 0.02 dB from 0 to 7000 Hz; attenuation 60.1 dB from 9000 to 24000 Hz". */
 void filter_figures_print(const struct filter_figures *figures, const char *path);
 
-/* Adds ripple_db, attenuation_db, pass_hz and stop_hz; null: not measured. */
+/* Adds ripple_db, attenuation_db, pass_hz, stop_hz and transition_hz (bands without ripple or attenuation); null: not
+ * measured. */
 void filter_figures_json(const struct filter_figures *figures, json_t *object);
 
 #endif

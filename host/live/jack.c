@@ -26,7 +26,9 @@ const struct command_line jack_line = {
             "connects them. No latency is added. With several masks the first plays, and keys n and p go through "
             "them.\v" LIVE_OPTIONS_KEYS "\n\n"
             "Under a session manager (NSM) the mask, gains and bypass are saved with the session, and MASK may be left "
-            "out.",
+            "out.\n\n"
+            "  haloconv jack hall.wav plate.wav --connect --osc 9000\n"
+            "  haloconv jack head --sources 8",
     .groups = {{NULL, jack_options}, {LIVE_OPTIONS_TITLE, live_options}},
     .names = "MASK",
     .max_names = INT_MAX,

@@ -62,7 +62,9 @@ const struct command_line pipewire_line = {
             "plays. With --sink or --source the program is a device of the desktop. With several masks the first "
             "plays, and keys n and p go through them.\v" LIVE_OPTIONS_KEYS "\n\n"
             "Under a session manager (NSM) the mask, gains and bypass are saved with the session, and MASK may be left "
-            "out.",
+            "out.\n\n"
+            "  haloconv pipewire hall.wav plate.wav --connect\n"
+            "  haloconv pipewire --sink phones --channels 8 hrir.wav",
     .groups = {{NULL, pipewire_options}, {LIVE_OPTIONS_TITLE, live_options}},
     .names = "MASK",
     .max_names = INT_MAX,

@@ -35,7 +35,8 @@ const struct command_line portaudio_line = {
     .text = "Sends a microphone through a mask to the speakers, by PortAudio. MASK is a sound file, a text of "
             "coefficients, a configuration (see haloconv --help), or a bank of responses for moving sources. With "
             "several masks the first plays, and keys n and "
-            "p go through them. The latency of the devices is printed.\v" LIVE_OPTIONS_KEYS,
+            "p go through them. The latency of the devices is printed.\v" LIVE_OPTIONS_KEYS "\n\n"
+            "  haloconv live hall.wav plate.wav --latency 5",
     .groups = {{NULL, portaudio_options}, {LIVE_OPTIONS_TITLE, live_options}},
     .names = "MASK",
     .max_names = INT_MAX,

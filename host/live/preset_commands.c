@@ -40,7 +40,8 @@ static const struct command_line run_line = {
         "Starts a preset: `haloconv jack --preset PRESET`, or `pipewire` or `live` instead of `jack`, as the preset's "
         "line `command = jack` says.\v"
         "PRESET may be followed by options of that command, which win over the preset. The units "
-        "haloconv@PRESET.service of systemd call this command.",
+        "haloconv@PRESET.service of systemd call this command.\n\n"
+        "  haloconv run stage --gain -3",
     .groups = {{NULL, no_options}},
     .names = "PRESET",
     .min_names = 1,
@@ -78,7 +79,8 @@ static const struct command_line presets_line = {
     .command = "presets",
     .usage = "",
     .text = "Lists the presets and their folders. A preset is a file NAME.conf with the masks and options of "
-            "`haloconv jack`, `pipewire` or `live`; `haloconv run NAME` starts it.",
+            "`haloconv jack`, `pipewire` or `live`; `haloconv run NAME` starts it.\v"
+            "  haloconv presets",
     .groups = {{NULL, no_options}}};
 
 static int is_preset(const struct dirent *entry)

@@ -17,7 +17,8 @@ static const struct option_row devices_options[] = {OPTION_JSON(.to = 0), {0}};
 static const struct command_line devices_line = {
     .command = "devices",
     .text = "Lists the CPU, the GPUs, and the audio devices.\v"
-            "The first column of a GPU, such as cuda:0, is a value of `haloconv convolve --backend`.",
+            "The first column of a GPU, such as cuda:0, is a value of `haloconv convolve --backend`.\n\n"
+            "  haloconv devices --json",
     .groups = {{NULL, devices_options}}};
 
 static void add_processors(json_t *list)

@@ -125,7 +125,7 @@ static void print_help(FILE *file, bool only_bench)
         fprintf(file, "  %-45s %s\n", line, commands[i].text);
     }
     fputs("\n"
-          "  haloconv COMMAND --help                  all options of a command, with an example\n"
+          "  haloconv COMMAND --help                  all options of a command, with examples\n"
           "  haloconv --version                       version, and what this build can do\n",
           file);
     if (only_bench) return;

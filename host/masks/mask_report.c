@@ -27,10 +27,32 @@ static void find_levels(const float *h, int n, struct mask_figures *f)
     while (f->leading_silence < n && fabs((double)h[f->leading_silence]) < f->peak * 1e-3) f->leading_silence++;
 }
 
+/* Returns the largest of the samples and of the three points between two of them, by a sinc with a Hann window. At a
+ * quarter of the rate it is at most 0.2 dB below the peak of the waveform, as any at 4 times the rate. */
+static double find_true_peak(const float *h, int n, double peak)
+{
+    enum { POINTS = 4, HALF = 8 };
+    for (int point = 1; point < POINTS; point++) {
+        double taps[2 * HALF]; /* of the samples from HALF - 1 before to HALF behind */
+        for (int k = 0; k < 2 * HALF; k++) {
+            double t = M_PI * (k - HALF + 1 - (double)point / POINTS);
+            taps[k] = sin(t) / t * (0.5 + 0.5 * cos(t / HALF));
+        }
+        for (int first = 1 - 2 * HALF; first < n; first++) {
+            double sum = 0;
+            int end = n - first < 2 * HALF ? n - first : 2 * HALF;
+            for (int k = first < 0 ? -first : 0; k < end; k++) sum += taps[k] * (double)h[first + k];
+            peak = fmax(peak, fabs(sum));
+        }
+    }
+    return peak;
+}
+
 /* Computes the figures, zeroed before, of a finite h[n_frames]. rate: Hz, 0 = unknown. false: no memory. */
 static bool find_figures(const float *h, int n_frames, int rate, struct mask_figures *f)
 {
     find_levels(h, n_frames, f);
+    f->true_peak = find_true_peak(h, n_frames, f->peak);
     return sine_gain_find(&(struct sine_gain_part){h, n_frames, 1}, 1, &f->response) &&
            acoustics_find(&f->acoustics, h, n_frames, rate, true);
 }
@@ -71,16 +93,17 @@ static double db(double linear)
 static json_t *channel_json(const struct mask_figures *f, int rate)
 {
     double t30_s = f->acoustics.all.value[ACOUSTIC_T30];
-    return json_pack("{s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak",
-                     json_number(f->peak), "peak_db", json_number(db(f->peak)), "peak_frame", f->peak_frame, "peak_s",
-                     json_number(rate ? (double)f->peak_frame / rate : NAN), "rms", json_number(f->rms), "rms_db",
-                     json_number(db(f->rms)), "leading_silence", f->leading_silence, "t30_s", json_number(t30_s),
-                     "t30_reason", isnan(t30_s) ? json_string(f->acoustics.all.reason[ACOUSTIC_T30]) : json_null(),
-                     "dc_gain", json_number(f->dc_gain), "dc_gain_db", json_number(db(fabs(f->dc_gain))), "l1",
-                     json_number(f->l1), "l1_db", json_number(db(f->l1)), "response_peak",
-                     json_number(f->response.gain), "response_peak_db", json_number(db(f->response.gain)),
-                     "response_peak_hz", json_number(rate ? f->response.frequency * rate : NAN), "acoustics",
-                     acoustics_report_json(&f->acoustics, rate));
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak",
+        json_number(f->peak), "peak_db", json_number(db(f->peak)), "true_peak", json_number(f->true_peak),
+        "true_peak_db", json_number(db(f->true_peak)), "peak_frame", f->peak_frame, "peak_s",
+        json_number(rate ? (double)f->peak_frame / rate : NAN), "rms", json_number(f->rms), "rms_db",
+        json_number(db(f->rms)), "leading_silence", f->leading_silence, "t30_s", json_number(t30_s), "t30_reason",
+        isnan(t30_s) ? json_string(f->acoustics.all.reason[ACOUSTIC_T30]) : json_null(), "dc_gain",
+        json_number(f->dc_gain), "dc_gain_db", json_number(db(fabs(f->dc_gain))), "l1", json_number(f->l1), "l1_db",
+        json_number(db(f->l1)), "response_peak", json_number(f->response.gain), "response_peak_db",
+        json_number(db(f->response.gain)), "response_peak_hz", json_number(rate ? f->response.frequency * rate : NAN),
+        "acoustics", acoustics_report_json(&f->acoustics, rate));
 }
 
 json_t *mask_report_json(const struct mask_report *report)
@@ -117,6 +140,7 @@ static void print_channel(int ch, const struct mask_figures *f, int rate)
 {
     printf("channel %d\n", ch + 1);
     printf("  %-16s %s\n", "peak", message_db(db(f->peak), 2, "dBFS").text);
+    printf("  %-16s %s\n", "true peak", message_db(db(f->true_peak), 2, "dBTP").text);
     print_frames("peak after", f->peak_frame, rate);
     printf("  %-16s %s\n", "RMS", message_db(db(f->rms), 2, "dBFS").text);
     print_frames("leading silence", f->leading_silence, rate);

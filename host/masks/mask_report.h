@@ -10,6 +10,7 @@
 
 struct mask_figures {           /* figures of a channel; gains and levels are linear    */
     double peak, rms;
+    double true_peak;           /* the largest value at 4 times the rate (ITU-R BS.1770-4, annex 2)     */
     int peak_frame;
     int leading_silence;        /* frames before the first one within 60 dB of the peak */
     double dc_gain;

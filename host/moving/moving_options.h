@@ -28,7 +28,8 @@ struct moving_settings {
      OPTION_TO(type, moving.path_options.mix), .min = 1},                                                              \
     {"hold", 0, NULL, "Jump from row to row of the path; without it a source moves steadily between them",             \
      option_flag, OPTION_TO(type, moving.holds)},                                                                      \
-    {"distance-gain", 0, "M", "Gain by distance: M metres divided by the distance, at most 20 dB [off]",               \
+    {"distance-gain", 0, "M",                                                                                          \
+     "Gain by distance: M metres divided by the distance, at most 20 dB [no gain by distance]",                        \
      option_number, OPTION_TO(type, moving.path_options.reference_m), .min = 0.001, .max = 1e6},                       \
     {"grid", 0, "DEG|off",                                                                                             \
      "Interpolate the bank to directions that are DEG degrees apart [2 if a mix needs them]",                          \

@@ -292,7 +292,10 @@ int window_next_event(Display *display, XEvent *event)
     const int result = XNextEvent(display, event);
     if (event->type == DestroyNotify && event->xdestroywindow.window == window_id(guarded)) guarded->is_gone = true;
     if (!guarded->is_gone) load_dropped(guarded, event);
-    if (event->type == SelectionNotify) event->xany.window = None;
+    /* Xlib crashes on a key of code 0 that another client sends; its own ones, of input methods, were not sent. */
+    bool is_key = event->type == KeyPress || event->type == KeyRelease;
+    if (event->type == SelectionNotify || (is_key && event->xany.send_event && event->xkey.keycode < 8))
+        event->xany.window = None;
     return result;
 }
 

@@ -292,6 +292,65 @@ def test_static_directions_are_those_of_sofalizer(folder, azimuth, elevation):
     assert error < SOFALIZER_SHARE, f"{20 * np.log10(error):.1f} dB of the peak"
 
 
+# ---- SOFA files of spectra -------------------------------------------------------------------------------------------
+def tf_of(h=None, step=6000.0, first=0, **more):
+    """What sofa() gets for spectra of h [M][R][taps], from bin `first` on."""
+    h = np.ones((2, 2, 8)) if h is None else h
+    bins = np.fft.rfft(h)[..., first:]
+    n = bins.shape[-1]
+    return {"ir": np.zeros((2, 2, 3)), "kind": "TF", "convention": "SimpleFreeFieldHRTF", "Data_Real": bins.real,
+            "Data_Imag": bins.imag, "N": step * (first + np.arange(n)), **more,
+            "without": ["Data.IR", "Data.SamplingRate", *more.get("without", [])]}
+
+
+def heads(entries, taps, seed=3):
+    """Responses to two ears that begin after 20 frames and decay."""
+    h = responses(entries, 2, taps, seed=seed) * np.exp(-np.arange(taps) / (taps / 20))
+    h[..., :20] = 0
+    h[..., 20] = 8
+    return h
+
+
+@needs_hdf5
+@pytest.mark.parametrize("taps,step,units", [(256, 187.5, "hertz"), (256, 0.172265625, "kHz"), (4, 12000.0, "Hz")])
+def test_spectra_become_the_responses_that_they_are_of(folder, taps, step, units):
+    h = heads(5, taps) if taps > 20 else np.abs(responses(5, 2, taps)) * [3, 1, 0.1, 0]
+    bank = Bank(sofa("a.sofa", source=directions(5), units={"N": units}, **tf_of(h, step)))
+    np.testing.assert_allclose(bank.samples, h, atol=1e-6 * np.abs(h).max())
+    assert bank.rate == bank.file_rate == round(step * taps * (1000 if units == "kHz" else 1))
+    assert any(f"became responses of {taps} frames" in note for note in bank.notes)
+    assert len(bank.notes) == 3 and bank.positions.shape == (5, 3)
+
+
+@needs_hdf5
+@pytest.mark.parametrize("taps,first,last", [(400, 0, 201), (400, 1, 201), (400, 0, 180), (441, 1, 221), (256, 1, 129)])
+def test_spectra_of_any_length_keep_every_frequency(folder, taps, first, last):
+    """The responses are longer by the next power of two, at a higher rate: their spectra are those of the file, and 0
+    above. The level at 0 Hz, if it is missing, is that of the first frequency."""
+    h, how = heads(3, taps), tf_of(heads(3, taps), 100.0, first)
+    for name in ["Data_Real", "Data_Imag", "N"]:
+        how[name] = how[name][..., :last - first]
+    bank = Bank(sofa("a.sofa", source=directions(3), **how))
+    assert bank.taps == 1 << (taps - 1).bit_length() and bank.rate == 100 * bank.taps
+    want, got = np.zeros((3, 2, bank.taps // 2 + 1), complex), np.fft.rfft(bank.samples.astype(float))
+    want[..., :last] = np.fft.rfft(h)[..., :last]
+    if first:
+        want[..., 0] = np.abs(want[..., 1]) * np.sign(want[..., 1].real)
+    if 2 * (last - 1) == taps < bank.taps:  # half the rate of the file: at both signs of the frequency now
+        want[..., last - 1] /= 2
+    np.testing.assert_allclose(got, want, atol=1e-5 * np.abs(want).max())
+
+
+@needs_hdf5
+def test_spectra_of_responses_before_t_0_are_delayed_together(folder):
+    h = heads(4, 256)
+    turned = np.stack([np.roll(x, -30 - 5 * n, axis=-1) for n, x in enumerate(h)])  # the last begins 25 frames before 0
+    bank = Bank(sofa("a.sofa", source=directions(4), **tf_of(turned, 187.5)))
+    assert any("responses begin before t = 0: all are 73 frames later" in note for note in bank.notes)  # and 1 ms
+    np.testing.assert_allclose(bank.samples, np.roll(turned, 73, axis=-1), atol=1e-5)
+    assert np.abs(bank.samples[..., :48]).max() < 1e-5
+
+
 # ---- SOFA files that are broken or of another kind -------------------------------------------------------------------
 BROKEN = {  # what the file is written with, and what the error says
     "nan": (lambda: {"ir": np.where(np.arange(12).reshape(2, 2, 3) == 8, np.nan, 1.0)},
@@ -323,7 +382,19 @@ BROKEN = {  # what the file is written with, and what the error says
     "overflow": (lambda: {"ir": np.full((2, 2, 3), 3.3e38) * [1, 1, -1], "Data_Delay": [[0.0, 0.5]]},
                  "entry 0, output 1: tap 2 is too large"),
     "sos": (lambda: {"kind": "SOS", "convention": "SimpleFreeFieldSOS"}, ["SimpleFreeFieldSOS", "second order"]),
-    "spectra": (lambda: {"kind": "TF", "convention": "SimpleFreeFieldHRTF"}, ["SimpleFreeFieldHRTF", "spectra"]),
+    "spectra": (lambda: {"kind": "TF-E", "convention": "FreeFieldHRTF"}, ["FreeFieldHRTF", "spectra for each emitter"]),
+    "tf_no_real": (lambda: {"kind": "TF"}, "Data.Real is missing"),
+    "tf_no_imag": (lambda: tf_of(without=["Data.Imag"]), "Data.Imag cannot be read"),
+    "tf_imag_short": (lambda: tf_of(Data_Imag=np.zeros((2, 2, 4))), "Data.Imag cannot be read"),
+    "tf_no_n": (lambda: tf_of(without=["N"]), "N has 0 frequencies for spectra of 5 values"),
+    "tf_n_short": (lambda: tf_of(N=[0.0, 1, 2, 3]), "N has 4 frequencies"),
+    "tf_nan": (lambda: tf_of(Data_Real=np.full((2, 2, 5), np.nan)), "sample 1 is NaN"),
+    **{f"tf_n_{n}": (lambda hz=hz: tf_of(N=hz), "not at equal steps from 0 Hz or one step on") for n, hz in enumerate(
+        [[0.0, 100, 200, 300, 401], [300.0, 400, 500, 600, 700], [50.0, 150, 250, 350, 450], [0.0, 0, 0, 0, 0],
+         [400.0, 300, 200, 100, 0], [100.0, 200, 400, 800, 1600], [0.0, np.nan, 2, 3, 4], [0.0, 1, 2, 3, np.inf],
+         [-100.0, 0, 100, 200, 300]])},
+    "tf_unit": (lambda: tf_of(units={"N": "second"}), "only hertz and kilohertz"),
+    "tf_rate": (lambda: tf_of(N=np.arange(5) * 1e9), "the rate is 8e+09 Hz"),
     "other": (lambda: {"kind": "x\x1b[31m"}, "has no impulse responses"),
     "not_sofa": (lambda: {"attributes": {"Conventions": "CF-1.6"}}, "Conventions is not SOFA"),
     "outputs": (lambda: {"ir": np.zeros((1, 1025, 1))}, "1025 outputs"),

@@ -1,6 +1,8 @@
 """`haloconv batch --report`: a line an output, the same however the work is divided; and failures, by their rows."""
 
 import json
+import os
+import re
 import subprocess
 
 import numpy as np
@@ -118,6 +120,35 @@ def test_a_report_is_a_list(listed):
     assert tree(listed / "again") == tree(listed / "out")
     numbers = [{k: v for k, v in line.items() if k != "row"} for line in lines_of(listed / "again.jsonl")]
     assert numbers == [{k: v for k, v in line.items() if k != "row"} for line in lines_of(listed / "r.jsonl")]
+
+
+NAMES = [b"latin-\xe9\xff", b"half-\xed\xb3\xa9", b"cut-\xf0\x9f\x8e", b"u-\\u0000e9-\\udce9\xfe", b"quote-\"\\\xc3\"",
+         "\u00e9-\U0001f0af-\U0001f3b5-\uffff".encode(), b"hex-\xe9e9"]
+
+
+def test_a_report_has_names_of_any_bytes_and_makes_the_same_files_again(folder):
+    """As Python reads them; also if another writer spells each character by its code."""
+    names = [os.fsdecode(name) for name in NAMES]
+    write("m.wav", noise(20))
+    for n, name in enumerate(names):
+        os.rename(write("x.wav", noise(100, seed=n)), name + ".wav")
+    (folder / "l.csv").write_bytes(b"input,mask,output\n" + b"".join(
+        b'"%s.wav",m.wav,"%s.out.wav"\n' % (name.replace(b'"', b'""'), name.replace(b'"', b'""')) for name in NAMES))
+    batch("l.csv", "-o", "out", "--report", "r.jsonl")
+    lines = lines_of(folder / "r.jsonl")
+    assert [(line["input"], line["output"]) for line in lines] == [(name + ".wav", name + ".out.wav") for name in names]
+    for dump in [None, json.dumps, lambda line: re.sub(r"(?<!\\)\\udc", r"\\uDC", json.dumps(line))]:
+        if dump:
+            (folder / "r.jsonl").write_text("".join(dump(line) + "\n" for line in lines))
+        batch("r.jsonl", "-o", "again", "--report", "again.jsonl")
+        assert lines_of(folder / "again.jsonl") == lines and tree(folder / "again") == tree(folder / "out")
+
+
+@pytest.mark.parametrize("text", ["\\u0000e9", "\\udce9\\u0000", "\\ud83c", "\\udfff", "\\ud83c\\ud83c", "\\u", "\\udce",
+                                  "\\u dce9", "a\\"])
+def test_a_text_that_json_does_not_allow_is_refused(folder, text):
+    (folder / "l.jsonl").write_text(f'{{"input": "{text}", "mask": "m.wav"}}\n')
+    refused("batch", "l.jsonl", "-o", "out", says=["l.jsonl:1: is not an object of JSON"])
 
 
 def test_failures_are_listed_with_their_rows(listed):

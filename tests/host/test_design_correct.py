@@ -376,6 +376,8 @@ def test_levels_and_arrivals_of_channels_are_printed_kept_and_aligned(folder):
     _, aligned, later, f = look("--levels", "align", "--delays", "align")
     assert abs(aligned) < 0.1 and abs(later) <= 1 and len(f) - 8192 in (64, 65, 66)
     assert np.abs(f[:64, 0]).max() == 0 and np.abs(f[64:, 0]).max() < np.abs(plain[:, 0]).max()  # later and quieter
+    said = good("design", "correct", "L.wav", "R.wav", "--taps", 8192, "--delays", "align", "-o", "f.wav").stderr
+    assert re.search(r"delay 0 frames \(0\.00 ms\); --delays align adds up to 6[456] frames\n", said), said
 
 
 def test_channels_without_a_common_octave_keep_their_levels(folder):

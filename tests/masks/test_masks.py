@@ -98,6 +98,21 @@ def test_design_tells_what_it_made(folder, kind, options, format):
         assert sorted(apart)[0] < 300, made
 
 
+@pytest.mark.parametrize("kind,cutoff,taps,bands", [
+    ("lowpass", "1000", 101, {"pass": (0, 1000)}), ("highpass", "23000", 101, {"pass": (23000, 24000)}),
+    ("highpass", "500", 101, {"stop": (0, 500)}), ("bandstop", "300,5000", 201, {"pass": (0, 300)})])
+def test_a_band_that_is_all_transition_has_no_figure(folder, kind, cutoff, taps, bands):
+    done = good("design", kind, "--cutoff", cutoff, "--taps", taps, "-o", "h.wav", "--json")
+    made, h = json.loads(done.stdout), read("h.wav")[:, 0]
+    for name, (low, high) in bands.items():
+        level = np.abs(scipy.signal.freqz(h, worN=np.linspace(low, high, 1000), fs=48000)[1])
+        assert (np.diff(level) <= 1e-9).all() or (np.diff(level) >= -1e-9).all(), "there is an extremum"
+        assert f"the {name} band from {low} to {high} Hz is all transition; use more taps" in done.stderr
+    assert np.allclose(made["transition_hz"], list(bands.values()), atol=1)
+    figures = {"pass": "ripple_db", "stop": "attenuation_db"}
+    assert [made[figures[name]] is None for name in figures] == [made[f"{name}_hz"] == [] for name in figures]
+
+
 @pytest.mark.parametrize("taps", [11, 65, 511])
 def test_hilbert_turns_by_90_degrees(folder, taps):
     got = designed("hilbert", "--taps", taps)
@@ -244,6 +259,36 @@ def test_info_of_a_single_click(folder):
     assert got["leading_silence"] == 10 and got["t30_s"] is None
     assert got["response_peak"] == pytest.approx(0.5, rel=1e-6)
     assert info["plan"]["backend"] == "cpu" and info["plan"]["block"] == 64
+
+
+@pytest.mark.parametrize("frequency,phase,low,high", [
+    (0.25, 45, -0.1, 0.1), (0.25, 22.5, -0.17, 0.1), (1 / 6, 30, -0.1, 0.1), (0.01, 0, -0.1, 0.1), (1 / 3, 60, -0.1, 0.1)])
+def test_the_true_peak_is_that_of_the_waveform(folder, frequency, phase, low, high):
+    """A sine of amplitude 1 that fades in and out; the samples of a quarter of the rate at 45 degrees stay at -3.01 dB.
+    ITU-R BS.1770-4: at 4 times the rate at most 0.17 dB are missed at a quarter of the rate."""
+    n = np.arange(4800)
+    x = np.sin(2 * np.pi * frequency * n + np.radians(phase)) * np.minimum(1, np.minimum(n, n[::-1]) / 1000)
+    write("s.wav", np.stack([x, x / 2], 1).astype(np.float32))
+    done = json.loads(good("info", "s.wav", "--json").stdout)["channel"]
+    assert low < done[0]["true_peak_db"] < high
+    assert done[1]["true_peak"] == pytest.approx(done[0]["true_peak"] / 2, rel=1e-6)
+    assert done[0]["peak_db"] == pytest.approx(20 * np.log10(np.abs(x).max()), abs=1e-4)
+    if (frequency, phase) == (0.25, 45):
+        assert done[0]["peak_db"] == pytest.approx(-3.01, abs=0.01)
+        assert re.search(r"peak +-3\.01 dBFS\n +true peak +[-+]?0\.\d\d dBTP\n", good("info", "s.wav").stdout)
+
+
+@pytest.mark.parametrize("at", [0, 1, 7, 9])
+def test_the_true_peak_counts_the_edges(folder, at):
+    """Two equal samples beside each other exceed their level between them, at the edges too; one does not."""
+    x = np.zeros((10, 1), np.float32)
+    x[at] = -0.5
+    write("c.wav", x)
+    assert json.loads(good("info", "c.wav", "--json").stdout)["channel"][0]["true_peak"] == 0.5
+    x[max(at - 1, 0):at + 1 + (at == 0)] = -0.5
+    write("c.wav", x)
+    got = json.loads(good("info", "c.wav", "--json").stdout)["channel"][0]["true_peak"]
+    assert got == pytest.approx(0.5 * 2 * 2 / np.pi, rel=0.02)  # two sinc at half a sample
 
 
 def test_info_of_silence(folder):

@@ -373,6 +373,38 @@ static void a_floating_window_has_a_title_and_an_owner_and_comes_again(const cha
     close_gui(h);
 }
 
+/* X reserves keycodes below 8; Xlib takes 0 for a composed text, and reads a table that it lacks without a compose file. */
+static void keys_without_a_code_that_another_client_sends_are_ignored(const char *backend)
+{
+    struct shown *h = must_alloc(1, sizeof *h);
+    setenv("XCOMPOSEFILE", "/dev/null", 1);
+    h->f.display = XOpenDisplay(NULL);
+    h->f.window = XCreateSimpleWindow(h->f.display, DefaultRootWindow(h->f.display), 0, 0, 9, 9, 0, 0, 0);
+    XSync(h->f.display, False);
+    h->s = clap_open("stereo", true);
+    const clap_plugin_t *plugin = h->s->plugin;
+    h->gui = plugin->get_extension(plugin, CLAP_EXT_GUI);
+    check(h->gui->create(plugin, NULL, true), "create");
+    h->gui->suggest_title(plugin, "Track 3");
+    check(h->gui->show(plugin), "show: %s", clap_log(h->s));
+    settle(h);
+    const Window window = window_named(h->f.display, "Track 3");
+    check(window != None, "no window");
+    for (unsigned i = 0; i < 32; i++) {
+        XEvent key = {.xkey = {.type = i % 2 ? KeyRelease : KeyPress,
+                               .window = window,
+                               .root = DefaultRootWindow(h->f.display),
+                               .same_screen = True,
+                               .keycode = i / 2 % 8}};
+        XSendEvent(h->f.display, window, False, NoEventMask, &key);
+    }
+    XSync(h->f.display, False);
+    settle(h);
+    check(window_named(h->f.display, "Track 3") == window, "the window is gone");
+    close_gui(h);
+    unsetenv("XCOMPOSEFILE");
+}
+
 static void without_a_timer_or_a_display_there_is_a_plugin_without_window(const char *backend)
 {
     struct clap_session *s = clap_open("stereo", false);
@@ -413,6 +445,7 @@ int main(void)
         TEST(sizes_are_those_of_the_window, 0),
         TEST(with_descriptors_it_needs_no_timer, 0),
         TEST(a_floating_window_has_a_title_and_an_owner_and_comes_again, 0),
+        TEST(keys_without_a_code_that_another_client_sends_are_ignored, 0),
         TEST(without_a_timer_or_a_display_there_is_a_plugin_without_window, 0),
     };
     return server_check_main("clap_gui", tests, sizeof tests / sizeof *tests, ignore_errors);

@@ -11,8 +11,9 @@
     install()                            # torchaudio.functional.fftconvolve is haloconv's from now on
 
 Precision: computed in float32. The norm of the error is at most 1e-6 of the norm of the result, and so is that of both
-gradients, unless the terms of the sums nearly cancel: the error is relative to the norms of x and h. A result in half
-precision is rounded once. Results do not depend on the run: the same tensors give the same bits. A NaN or Inf passes
+gradients, unless the terms of the sums nearly cancel: the error is relative to the norms of x and h. Numbers below
+1.2e-38 (denormals), in tensors, in their transforms or in products, may count as 0: sounds of 1e-20 times filters of 1e-16
+have larger errors. A result in half precision is rounded once. Results do not depend on the run: the same tensors give the same bits. A NaN or Inf passes
 through: one reaches more frames of its channel than its taps reach, and no other item or channel.
 
 dtypes: float32, bfloat16 and float16, in any mix: tensors are read and written in place, without a copy in float32. The

@@ -238,7 +238,7 @@ static void tend_manager(struct control *c)
     struct session_state state;
     if (!c->host->nsm) return;
     session_state_record(c->session, &state);
-    nsm_tend(c->host->nsm, &state);
+    nsm_tend(c->host->nsm, &state, c->target.masks, c->target.list_version);
 }
 
 static void report_mask(const struct control *c, bool has_keys)

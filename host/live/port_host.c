@@ -265,7 +265,10 @@ static bool join_manager(struct port_host *h, struct live_settings *settings, st
         .wet = session->wet, .dry = session->dry, .gain = session->gain, .bypass = session->bypass};
     if (settings->mask) snprintf(h->state.mask, sizeof h->state.mask, "%s", settings->mask);
     if (!nsm_load(h->nsm, &h->state, &h->masks, why, cap)) return false;
-    if (h->masks.n > 0) settings->masks = h->masks;
+    if (h->masks.n > 0) {
+        settings->masks = h->masks;
+        settings->compared[0] = 0; /* a number in the other list */
+    }
     session_state_settings(&h->state, session);
     settings->mask = h->state.mask;
     if (!settings->osc) settings->osc = "0";

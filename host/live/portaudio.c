@@ -318,6 +318,7 @@ static void apply_restart(struct portaudio_host *h, struct live_settings *settin
     if (!h->was_restarted) return;
     session_state_settings(&h->restart.state, &settings->session);
     settings->mask = h->restart.state.mask;
+    settings->compared[0] = 0; /* perhaps ended since */
     if (*h->restart.osc) settings->osc = h->restart.osc;
     const json_t *panel = json_object_get(h->restart.more, "panel");
     if (panel) panel_settings_read(panel, &settings->panel);

@@ -296,6 +296,8 @@ def test_the_present_state_is_saved_and_played_again(run, server):
         with PanelControl(client) as control:
             wait_for("the preset", lambda: state() == (wants[:5], wants[5]))
         client.end()
+        client = run.jack(server, "one.txt", "--preset", "stage", ready=READY, env=env)  # the numbers are of another list
+        assert client.end()["mask"] == "one.txt"
         (folder / "stage.conf").unlink()
         client = run.jack(server, *names, "--panel", 0, "--fade", 0, "--late", "dry", "--reconnect", "--midi-channel", 3,
                           "--standby", 50, "--gain", 3, ready=READY, env=env)

@@ -27,7 +27,7 @@ enum command_act {               /* fields that the act reads                   
     COMMAND_MASK_STEP,           /* number: 1 next, -1 previous; the first follows the last   */
     COMMAND_MASK_ADD,            /* path: joins the end of the list                           */
     COMMAND_PRESET,              /* path: name of a preset: its masks, gains, bypass, A/B and places */
-    COMMAND_PRESET_SAVE,         /* path: name of a preset for the present state, "": a free one; on: replace another's */
+    COMMAND_PRESET_SAVE,         /* path: name of a preset for the present state, "": a free one; on: replace one  */
     COMMAND_RELOAD,              /*                                                           */
     COMMAND_GAIN,                /* gain, db: at most 60; -INFINITY is off                    */
     COMMAND_GAIN_STEP,           /* gain, db: added to the gain                               */

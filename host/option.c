@@ -295,6 +295,13 @@ static void print_defaults(const struct command_line *line, char *settings)
 
 /* ---- the command line ------------------------------------------------------------------------------------ */
 
+bool option_apply(const struct command_line *line, const struct option_use *use, void *settings)
+{
+    if (!use->row->read(use, (char *)settings + use->row->to)) return false;
+    if (line->note) line->note(settings, use->row, use->text);
+    return true;
+}
+
 struct parse {
     const struct command_line *line;
     void *settings;
@@ -324,7 +331,7 @@ static error_t parse_key(int key, char *text, struct argp_state *state)
     const struct option_row *row = key > 0 && key < MAX_KEYS ? parse->row_of_key[key] : NULL;
     if (row) {
         const struct option_use use = {parse->line->command, row, text, NULL};
-        if (row->read(&use, (char *)parse->settings + row->to)) return 0;
+        if (option_apply(parse->line, &use, parse->settings)) return 0;
         parse->status = EXIT_USAGE;
         return ECANCELED;
     }

@@ -55,11 +55,16 @@ struct command_line {
     int min_names, max_names;
     size_t names_to;              /* struct option_names in the settings              */
     int masks_from;               /* number, from 1, of the first argument that is a mask; 0: none      */
+    /* Remembers an option that was applied, with its text (NULL: it has no value); NULL: nobody does. */
+    void (*note)(void *settings, const struct option_row *row, const char *text);
 };
 
 /* Fills in the settings, and applies --help and --quiet, which every command has. Returns -1: continue; else the exit
  * status: help was printed, or a usage error. */
 int option_parse(const struct command_line *line, int argc, char **argv, void *settings);
+
+/* Applies an option to the settings of a command. false: a usage error was printed. */
+bool option_apply(const struct command_line *line, const struct option_use *use, void *settings);
 
 /* Returns the row of a name, or of an earlier name; NULL: the command has no such option. */
 const struct option_row *option_find(const struct command_line *line, const char *name);

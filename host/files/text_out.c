@@ -6,8 +6,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool text_out(const char *path, void (*print)(FILE *file, const void *data), const void *data, char *why, size_t cap)
@@ -28,6 +30,21 @@ bool text_out(const char *path, void (*print)(FILE *file, const void *data), con
     part_file_abandon(&part);
     return message_write(why, cap, "%s: cannot be written: %s; free some space or choose another output", path,
                          strerror(error));
+}
+
+bool text_out_folder(const char *path, char *why, size_t cap)
+{
+    char parent[PATH_MAX];
+    snprintf(parent, sizeof parent, "%s", path);
+    for (char *slash = parent + 1; *slash; slash++) {
+        if (*slash != '/') continue;
+        *slash = 0;
+        mkdir(parent, 0777); /* a failure shows below */
+        *slash = '/';
+    }
+    struct stat status;
+    if (mkdir(parent, 0777) == 0 || (stat(parent, &status) == 0 && S_ISDIR(status.st_mode))) return true;
+    return message_write(why, cap, "%s: %s; give a folder that can be made", path, strerror(errno));
 }
 
 /* ---- texts that a user may edit ------------------------------------------------------------------ */

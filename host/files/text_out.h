@@ -9,8 +9,11 @@
 /* Has print() write the text. false: why has the reason. */
 bool text_out(const char *path, void (*print)(FILE *file, const void *data), const void *data, char *why, size_t cap);
 
-/* The same for a text in which # begins a comment, such as a configuration, and which a user may edit: its last line has
- * a checksum of the others. */
+/* Makes a folder and its parents. false: why has the reason. */
+bool text_out_folder(const char *path, char *why, size_t cap);
+
+/* The same as text_out for a text in which # begins a comment, such as a configuration, and which a user may edit: its
+ * last line has a checksum of the others. */
 bool text_out_marked(const char *path, void (*print)(FILE *file, const void *data), const void *data, char *why,
                      size_t cap);
 

@@ -238,7 +238,7 @@ static void tend_manager(struct control *c)
     struct session_state state;
     if (!c->host->nsm) return;
     session_state_record(c->session, &state);
-    nsm_tend(c->host->nsm, &state);
+    nsm_tend(c->host->nsm, &state, c->target.masks, c->target.list_version);
 }
 
 static void report_mask(const struct control *c, bool has_keys)
@@ -312,6 +312,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
     command_target_open(&c.target, session, &settings->masks, settings->mask);
     c.target.settings = settings;
     report_mask(&c, keys_open());
+    if (!command_begin_comparison(&c.target, settings, why, sizeof why)) message_error("--ab: %s", why);
     if (host->osc || host->panel) c.remote = remote_open(host->osc, &c.target, stats, &c);
     if (c.remote && host->osc) report_port(&c);
     if (c.remote && host->panel) c.link = panel_link_open(host->panel, c.remote, &c.target);

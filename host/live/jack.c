@@ -33,6 +33,7 @@ const struct command_line jack_line = {
     .names = "MASK",
     .max_names = INT_MAX,
     .names_to = offsetof(struct live_settings, masks),
+    .note = live_options_note,
     .masks_from = 1};
 
 #ifdef HC_WITH_JACK

@@ -21,6 +21,7 @@ bool keys_command(int key, struct command *command)
                 {'a', {.act = COMMAND_COMPARE_SWITCH}},
                 {'A', {.act = COMMAND_COMPARE_END}},
                 {'c', {.act = COMMAND_RECENTRE}},
+                {'S', {.act = COMMAND_PRESET_SAVE, .path = ""}},
                 {'q', {.act = COMMAND_QUIT}},
                 {'+', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[0], .db = 1}},
                 {'=', {.act = COMMAND_GAIN_STEP, .gain = &command_gains[0], .db = 1}}, /* + without Shift */

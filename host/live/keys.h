@@ -17,6 +17,7 @@ int keys_next(void);
 /* Translates a key into a command. false: the key has no command. */
 bool keys_command(int key, struct command *command);
 #define KEYS_HELP \
-    "keys: b bypass, + - gain, w W wet, d D dry, n p masks, a A/B (A ends it), r load again, c recentre, q quit"
+    "keys: b bypass, + - gain, w W wet, d D dry, n p masks, a A/B (A ends it), r load again, c recentre, S save as a " \
+    "preset, q quit"
 
 #endif

@@ -164,9 +164,16 @@ static bool compare(struct command_target *t, const struct command *command, cha
     t->compares = true;
     t->compared[0] = a;
     t->compared[1] = b;
-    if (strcmp(t->watch.path, list[a]) != 0) load_nth(t, a + 1, text, cap);
+    if (strcmp(t->watch.path, list[command->on ? b : a]) != 0) load_nth(t, a + 1, text, cap);
     message_write(text, cap, "A/B at equal loudness: A %s, B %s", list[a], list[b]);
     return true;
+}
+
+bool command_begin_comparison(struct command_target *t, const struct live_settings *s, char *text, size_t cap)
+{
+    const int *ab = s->compared;
+    return !*ab ||
+           compare(t, &(struct command){.number = ab[0], .other = ab[1], .on = s->first_mask == ab[1]}, text, cap);
 }
 
 static bool switch_compared(struct command_target *t, char *text, size_t cap)
@@ -195,6 +202,33 @@ static bool turn(struct command_target *t, const struct command_gain *gain, doub
     return set_gain(t, gain, db, text, cap);
 }
 
+static bool set_bypass(struct command_target *t, bool on)
+{
+    session_set(t->session, HC_BYPASS, on);
+    return true;
+}
+
+/* Puts the sources where a preset has them. */
+static void place(struct live_scene *scene, const struct live_scene_settings *s)
+{
+    if (!scene || s->n_positions == 0) return;
+    live_scene_change(scene, &(struct scene_change){.act = SCENE_DISTANCE_GAIN, .values = {s->reference, s->min_m}},
+                      NULL, 0);
+    for (int i = 0; i < s->n_positions; i++) {
+        struct scene_change change = {.act = SCENE_AED, .source = s->positions[i].source};
+        memcpy(change.values, s->positions[i].aed, sizeof s->positions[i].aed);
+        live_scene_change(scene, &change, NULL, 0);
+    }
+}
+
+static bool play_masks(struct command_target *t, const struct live_settings *s, char *text, size_t cap)
+{
+    if (s->masks.n == 0) return true;
+    if (t->compares) end_comparison(t);
+    if (!set_list(t, &s->masks, NULL)) return message_write(text, cap, "no memory for the list; free some memory");
+    return load_nth(t, s->first_mask ? s->first_mask : 1, text, cap) && command_begin_comparison(t, s, text, cap);
+}
+
 /* A preset that names what cannot change while it plays is applied, too, but refused in words. */
 static bool apply_preset(struct command_target *t, const char *name, char *text, size_t cap)
 {
@@ -207,21 +241,52 @@ static bool apply_preset(struct command_target *t, const char *name, char *text,
     }
     const float gains[COMMAND_GAINS] = {s->session.gain, s->session.wet, s->session.dry};
     for (int i = 0; i < COMMAND_GAINS; i++) session_set(t->session, command_gains[i].knob, gains[i]);
-    bool good = s->masks.n == 0;
-    if (!good && t->compares) end_comparison(t);
-    if (!good && set_list(t, &s->masks, NULL)) good = load_nth(t, 1, text, cap);
+    set_bypass(t, s->session.bypass);
+    place(session_scene(t->session), &s->scene);
+    bool good = play_masks(t, s, text, cap);
     live_options_free(s);
     free(s);
-    if (!good) return message_write(text, cap, "no memory for the list; free some memory");
+    if (!good) return false;
     message_write(text, cap, "preset %s", name);
     return !*others || message_write(text, cap, "masks and gains are those of the preset; for %s start haloconv run %s",
                                      others, name);
 }
 
-static bool set_bypass(struct command_target *t, bool on)
+/* Does the state have what no preset has: gains, mutes and entries of sources, and the listener? */
+static bool has_more(const struct live_scene_settings *s)
 {
-    session_set(t->session, HC_BYPASS, on);
-    return true;
+    bool has = s->listener_at[0] != 0 || s->listener_at[1] != 0 || s->listener_at[2] != 0;
+    for (int i = 0; i < s->n_positions; i++)
+        has = has || s->positions[i].gain_db != 0 || s->positions[i].is_muted || s->positions[i].entry >= 0;
+    return has;
+}
+
+static bool save_preset(struct command_target *t, const char *name, bool replace, char *text, size_t cap)
+{
+    char playing[sizeof t->watch.path] = "";
+    struct live_settings *s = t->settings ? malloc(sizeof *s) : NULL;
+    if (!s) return message_write(text, cap, "this session saves no presets");
+    *s = *t->settings;
+    hc_live_mask(session_live(t->session), playing, sizeof playing);
+    bool is_last = t->masks->n > 0 && strcmp(t->masks->list[t->mask], playing) == 0;
+    s->masks = *t->masks;
+    s->mask = playing;
+    s->first_mask = (is_last ? t->mask : index_of(t->masks, playing, t->masks->n)) + 1;
+    for (int i = 0; i < 2; i++) s->compared[i] = t->compares ? t->compared[i] + 1 : 0;
+    s->session.gain = session_get(t->session, HC_GAIN);
+    s->session.wet = session_get(t->session, HC_WET);
+    s->session.dry = session_get(t->session, HC_DRY);
+    s->session.bypass = session_get(t->session, HC_BYPASS) != 0;
+    s->scene = (struct live_scene_settings){0};
+    if (session_scene(t->session)) live_scene_record(session_scene(t->session), &s->scene);
+    bool good = live_options_save_preset(s, name, replace, text, cap);
+    if (good) {
+        snprintf(t->saved, sizeof t->saved, "%s", text);
+        message_write(text, cap, "saved: haloconv run %s%s", t->saved,
+                      has_more(&s->scene) ? "; without gains, mutes and entries of sources, and the listener" : "");
+    }
+    free(s);
+    return good;
 }
 
 static bool recentre(struct command_target *t, char *text, size_t cap)
@@ -257,6 +322,8 @@ bool command_apply(struct command_target *t, const struct command *command, char
         return add_mask(t, command->path, text, cap);
     case COMMAND_PRESET:
         return apply_preset(t, command->path, text, cap);
+    case COMMAND_PRESET_SAVE:
+        return save_preset(t, command->path, command->on, text, cap);
     case COMMAND_RELOAD:
         return reload(t);
     case COMMAND_GAIN:

@@ -26,14 +26,15 @@ enum command_act {               /* fields that the act reads                   
     COMMAND_MASK_NUMBER,         /* number: in the list of masks, from 1                      */
     COMMAND_MASK_STEP,           /* number: 1 next, -1 previous; the first follows the last   */
     COMMAND_MASK_ADD,            /* path: joins the end of the list                           */
-    COMMAND_PRESET,              /* path: name of a preset: its list of masks, and its gains  */
+    COMMAND_PRESET,              /* path: name of a preset: its masks, gains, bypass, A/B and places */
+    COMMAND_PRESET_SAVE,         /* path: name of a preset for the present state, "": a free one; on: replace one  */
     COMMAND_RELOAD,              /*                                                           */
     COMMAND_GAIN,                /* gain, db: at most 60; -INFINITY is off                    */
     COMMAND_GAIN_STEP,           /* gain, db: added to the gain                               */
     COMMAND_BYPASS,              /* on                                                        */
     COMMAND_BYPASS_TOGGLE,       /*                                                           */
     COMMAND_COMPARE,             /* number or path: A, else the mask that plays; other or
-                                    other_path: B, else the mask after A                      */
+                                    other_path: B, else the mask after A; on: B plays         */
     COMMAND_COMPARE_SWITCH,      /* begins a comparison, or plays the other of the two masks  */
     COMMAND_COMPARE_END,         /*                                                           */
     COMMAND_RECENTRE,            /* the present orientation of the head becomes the front     */
@@ -60,12 +61,17 @@ struct command_target {          /* what commands change                        
     uint64_t request;            /* number of the last request, for session_read_answer       */
     bool compares;               /* the masks of `compared`, at equal loudness                */
     int compared[2];             /* indices of A and B in the list                            */
+    char saved[128];             /* name of the preset that was saved last                    */
     bool end;                    /* true after COMMAND_QUIT                                   */
 };
 
 /* Opens a target for the session that plays `mask`. */
 void command_target_open(struct command_target *target, struct session *session, const struct option_names *masks,
                          const char *mask);
+
+/* Begins the comparison of the settings. false: `text` has the reason. */
+bool command_begin_comparison(struct command_target *target, const struct live_settings *settings, char *text,
+                              size_t cap);
 
 void command_target_close(struct command_target *target);
 

@@ -3,10 +3,12 @@
 #include "dsp/base/number.h"
 #include "host/message.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* In hc_live_config 0 means the default; a 0 that the user gives becomes another number. */
 static bool read_fade(const struct option_use *use, void *to)
@@ -79,6 +81,16 @@ static bool read_distance_gain(const struct option_use *use, void *to)
     return true;
 }
 
+/* Reads "2,5": the numbers of masks A and B. */
+static bool read_compared(const struct option_use *use, void *to)
+{
+    char *end;
+    long a = strtol(use->text, &end, 10), b = *end == ',' ? strtol(end + 1, &end, 10) : 0;
+    bool good = !*end && a >= 1 && a <= INT_MAX && b >= 1 && b <= INT_MAX && a != b;
+    memcpy(to, (int[]){(int)a, (int)b}, 2 * sizeof(int));
+    return good || option_refuse(use, "needs the numbers of two masks in the list, as in 1,2");
+}
+
 const struct option_row live_options[] = {
     {"inputs", 0, "N", "Input channels [as suits the mask: 2 if it has 1 or 4 channels, else its channel count]",
      option_int, LIVE_OPTION_TO(session.n_inputs), .min = 1, .max = 1024},
@@ -113,6 +125,12 @@ const struct option_row live_options[] = {
     {"gain", 0, "DB", "Gain of the whole output [0]", option_db_float, LIVE_OPTION_TO(session.gain)},
     {"wet", 0, "DB", "Gain of the convolved signal, or off [0]", option_db_float, LIVE_OPTION_TO(session.wet)},
     {"dry", 0, "DB", "Gain of the input in the output, or off [off]", option_db_float, LIVE_OPTION_TO(session.dry)},
+    {"bypass", 0, NULL, "Begin bypassed: the input passes unchanged until a key or message ends that", option_flag,
+     LIVE_OPTION_TO(session.bypass)},
+    {"first-mask", 0, "N", "Begin with mask N of the list [1]", option_int, LIVE_OPTION_TO(first_mask), .min = 1,
+     .max = INT_MAX},
+    {"ab", 0, "A,B", "Begin with a comparison of two masks, by their numbers, at equal loudness", read_compared,
+     LIVE_OPTION_TO(compared)},
     {"fade", 0, "MS", "Crossfade to a new mask [10]", read_fade, LIVE_OPTION_TO(session.live.fade_ms), .max = 10000},
     {"backend", 0, "BACKEND",
      "auto, cpu, cuda or cuda:N; cuda:launched: no kernel stays on the GPU between blocks, which saves power; or "
@@ -205,12 +223,16 @@ static int read_preset(const struct command_line *line, int argc, char **argv, s
 {
     char why[MESSAGE_CAP];
     struct preset *preset = preset_open(s->preset_name, why, sizeof why);
+    int first_mask = s->first_mask, a = s->compared[0], b = s->compared[1];
     set_defaults(line, s);
     s->preset = preset;
     if (!preset) message_error("%s", why);
     if (!preset || !preset_apply(preset, line, s)) return EXIT_USAGE;
     int status = option_parse(line, argc, argv, s);
-    if (s->masks.n == 0) s->masks = preset_masks(preset);
+    if (s->masks.n > 0) /* the preset's numbers are those of its list */
+        s->first_mask = first_mask, s->compared[0] = a, s->compared[1] = b;
+    else
+        s->masks = preset_masks(preset);
     return status;
 }
 
@@ -220,6 +242,10 @@ static int refuse_masks(const struct command_line *line, const struct live_setti
     for (int i = 0; i < s->masks.n; i++)
         if (strcmp(s->masks.list[i], "-") == 0)
             return message_usage(line->command, "a mask cannot come from standard input; give a file");
+    const int numbers[] = {s->first_mask, s->compared[0], s->compared[1]};
+    for (int i = 0; i < 3; i++)
+        if (s->masks.n > 0 && numbers[i] > s->masks.n)
+            return message_usage(line->command, "--%s: the list has no mask %d", i ? "ab" : "first-mask", numbers[i]);
     return -1;
 }
 
@@ -229,9 +255,10 @@ int live_options_parse(const struct command_line *line, int argc, char **argv, b
     set_defaults(line, s);
     int status = option_parse(line, argc, argv, s);
     if (status < 0 && s->preset_name) status = read_preset(line, argc, argv, s);
-    s->mask = s->masks.n > 0 ? s->masks.list[0] : NULL;
     s->session.scene = &s->scene;
     s->midi.on = s->midi.on || s->midi.map || s->midi.channel || s->midi.connect;
+    int first = s->first_mask > 0 && s->first_mask <= s->masks.n ? s->first_mask - 1 : 0;
+    s->mask = s->masks.n > 0 ? s->masks.list[first] : NULL;
     if (status < 0) status = refuse_masks(line, s, may_lack_mask);
     if (status >= 0) live_options_free(s);
     return status;
@@ -245,9 +272,13 @@ void live_options_free(struct live_settings *s)
 
 /* ---- a preset while the session plays ---------------------------------------------------------- */
 
-static bool is_gain(const char *key)
+/* Is it an option that a command can change while the session plays? */
+static bool is_state(const char *key)
 {
-    return strcmp(key, "gain") == 0 || strcmp(key, "wet") == 0 || strcmp(key, "dry") == 0;
+    static const char *const names[] = {"gain", "wet", "dry", "bypass", "first-mask", "ab", "place", "distance-gain"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(key, names[i]) == 0) return true;
+    return false;
 }
 
 /* Are the values of an option the same? Its reader says what is in the field. */
@@ -260,8 +291,6 @@ static bool is_same(const struct option_row *row, const struct live_settings *a,
         return *(const int *)x == *(const int *)y;
     if (read == option_number || read == option_grid || read == read_fade || read == read_standby)
         return *(const double *)x == *(const double *)y;
-    if (read == read_position || read == read_distance_gain)
-        return memcmp(x, y, sizeof(struct live_scene_settings)) == 0;
     const char *one = *(const char *const *)x, *other = *(const char *const *)y;
     return one == other || (one && other && strcmp(one, other) == 0);
 }
@@ -274,7 +303,7 @@ static void list_others(const struct live_settings *running, const struct live_s
     for (int i = 0; (key = preset_key(s->preset, i)); i++) {
         const struct option_row *row = option_find(running->line, key);
         size_t n = strlen(text);
-        if (row && !is_gain(key) && !is_same(row, running, s))
+        if (row && !is_state(key) && !is_same(row, running, s))
             snprintf(text + n, cap - n, "%s%s", n ? ", " : "", row->name);
     }
 }
@@ -295,4 +324,76 @@ bool live_options_read_preset(const struct live_settings *running, const char *n
     s->session.scene = &s->scene;
     list_others(running, s, others, others_cap);
     return true;
+}
+
+/* ---- the present state as a preset ------------------------------------------------------------- */
+
+void live_options_note(void *settings, const struct option_row *row, const char *text)
+{
+    struct live_settings *s = settings;
+    int i = 0;
+    while (i < s->n_given && s->given[i].row != row) i++;
+    if (i == sizeof s->given / sizeof *s->given) return;
+    s->given[i].row = row;
+    s->given[i].text = text;
+    if (i == s->n_given) s->n_given++;
+}
+
+static void print_value(FILE *file, const char *key, const char *text)
+{
+    if (strchr(text, '\n')) fputc(0, file); /* a line cannot hold it: live_options_save_preset looks for this 0 */
+    fprintf(file, text[strcspn(text, " \t\r\"")] ? "%s = \"%s\"\n" : "%s = %s\n", key, text);
+}
+
+/* Prints a path: a relative one would be relative to the preset's folder. */
+static void print_path(FILE *file, const char *key, const char *path)
+{
+    char here[PATH_MAX] = "", whole[2 * PATH_MAX];
+    bool is_whole = *path == '/' || strcmp(path, "-") == 0 || !getcwd(here, sizeof here);
+    snprintf(whole, sizeof whole, "%s%s%s", here, is_whole ? "" : "/", path);
+    print_value(file, key, whole);
+}
+
+static void print_gain(FILE *file, const char *key, float gain)
+{
+    fprintf(file, gain > 0 ? "%s = %.6g\n" : "%s = off\n", key, 20 * log10((double)gain));
+}
+
+static void print_state(FILE *file, const struct live_settings *s)
+{
+    const struct live_scene_settings *scene = &s->scene;
+    for (int i = 0; i < s->masks.n; i++) print_path(file, "mask", s->masks.list[i]);
+    if (s->first_mask > s->masks.n) print_path(file, "mask", s->mask);
+    fprintf(file, "first-mask = %d\n", s->first_mask);
+    if (s->compared[0]) fprintf(file, "ab = %d,%d\n", s->compared[0], s->compared[1]);
+    print_gain(file, "gain", s->session.gain);
+    print_gain(file, "wet", s->session.wet);
+    print_gain(file, "dry", s->session.dry);
+    fprintf(file, "bypass = %s\n", s->session.bypass ? "yes" : "no");
+    for (int i = 0; i < scene->n_positions; i++) {
+        const double *aed = scene->positions[i].aed;
+        fprintf(file, "place = %d:%.9g,%.9g,%.9g\n", i + 1, aed[0], aed[1], fmin(aed[2], LIVE_SCENE_MAX_METRES));
+    }
+    if (scene->reference > 0) fprintf(file, "distance-gain = %.9g,%.9g\n", scene->reference, scene->min_m);
+}
+
+bool live_options_save_preset(const struct live_settings *s, const char *name, bool replace, char *saved, size_t cap)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    if (!file) return message_write(saved, cap, "no memory for the preset; free some memory");
+    fprintf(file, "command = %s\n", s->line->command);
+    print_state(file, s);
+    for (int i = 0; i < s->n_given; i++) {
+        const struct option_row *row = s->given[i].row;
+        if (is_state(row->name) || strcmp(row->name, "preset") == 0) continue;
+        bool is_path = row->value && (strcmp(row->value, "FILE") == 0 || strcmp(row->value, "DIR") == 0);
+        (is_path ? print_path : print_value)(file, row->name, row->value ? s->given[i].text : "yes");
+    }
+    bool good = fclose(file) == 0 && strlen(text) == n;
+    if (!good) message_write(saved, cap, "the name of a file has a line end; rename the file");
+    good = good && preset_save(name, replace, text, saved, cap);
+    free(text);
+    return good;
 }

@@ -20,6 +20,8 @@ struct live_settings {
     struct session_settings session;
     struct option_names masks;      /* keys step through them; empty: a session manager has the mask              */
     const char *mask;               /* first mask to play; NULL: none was given                                   */
+    int first_mask;                 /* its number in the list, from 1; 0: the first                               */
+    int compared[2];                /* numbers of masks A and B to compare from the start; 0: none                */
     const char *preset_name;        /* NULL: not asked for                                                        */
     struct preset *preset;          /* owner of texts of these settings; NULL: none                               */
     const char *stats, *osc;        /* NULL: not asked for                                                        */
@@ -36,6 +38,11 @@ struct live_settings {
     int rate, block;                /* for live and pipewire; rate 0: the device's; block 0: any                  */
     double latency_ms;              /* for live; below 0: the device's low latency                                */
     bool one_clock;                 /* for live: input and output run by one clock, whatever their names          */
+    struct {
+        const struct option_row *row;
+        const char *text;           /* NULL: it has no value                                                      */
+    } given[64];                    /* [n_given]: the options that were given; the last value of each             */
+    int n_given;
 };
 
 /* Fills in the settings. The command's groups are its own rows and live_options. Returns -1: continue, and call
@@ -51,6 +58,13 @@ void live_options_free(struct live_settings *settings);
 bool live_options_read_preset(const struct live_settings *running, const char *name, struct live_settings *settings,
                               char *others, size_t others_cap, char *why, size_t cap);
 
+/* Saves the settings as a preset (see preset_save). mask, if first_mask is behind the list, joins its end. */
+bool live_options_save_preset(const struct live_settings *settings, const char *name, bool replace, char *saved,
+                              size_t cap);
+
+/* Remembers an option: the note of struct command_line. */
+void live_options_note(void *settings, const struct option_row *row, const char *text);
+
 extern const struct command_line jack_line, pipewire_line, portaudio_line;
 extern const struct option_row live_options[]; /* rows for struct live_settings */
 
@@ -59,7 +73,7 @@ extern const struct option_row live_options[]; /* rows for struct live_settings 
 #define LIVE_OPTIONS_KEYS \
     "Keys: b bypass; + - gain; w W wet and d D dry, down and up by 1 dB; n p next and previous mask; a A/B: compare " \
     "the mask with the next at equal loudness, then switch, and A end that; r load the mask again; c makes the " \
-    "orientation of the head the front; q quit. All " \
+    "orientation of the head the front; S saves the present state as a preset; q quit. All " \
     "changes are faded. Masks load while the audio plays; one that fails to load changes nothing. The CPU " \
     "replaces a GPU that is lost, with the history kept, if the CPU can convolve the mask in real time."
 

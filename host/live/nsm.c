@@ -3,6 +3,7 @@
 #include "control.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
+#include "live_command.h"
 #include "osc.h"
 #include "report.h"
 
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,7 @@
 
 static const double ANSWER_S = 5; /* longest wait for the manager's answer */
 enum { API_MAJOR = 1, API_MINOR = 0 };
-enum { SESSION_BYTES = 1 << 18 }; /* largest session.json; a path, as numbers of its bytes, and 1024 sources fit */
+enum { SESSION_BYTES = 1 << 21 };            /* largest session.json; a list of masks and 1024 sources fit */
 enum { ERR_GENERAL = -1, ERR_NOT_NOW = -8 }; /* the protocol's numbers */
 
 struct nsm {
@@ -28,7 +30,10 @@ struct nsm {
     char folder[PATH_MAX], client[256];                  /* "": not known yet */
     char session_path[PATH_MAX], through_path[PATH_MAX]; /* files in the folder */
     struct session_state saved;
-    const struct session_state *now; /* while nsm_tend handles messages; NULL: nothing plays yet */
+    const struct session_state *now;  /* while nsm_tend handles messages; NULL: nothing plays yet */
+    const struct option_names *masks; /* likewise */
+    int version, saved_version;       /* of that list */
+    char restored[200];               /* "": a new session */
     bool is_dirty;
 };
 
@@ -64,7 +69,39 @@ static bool write_through(const char *path)
     return good;
 }
 
-bool nsm_load(struct nsm *nsm, struct session_state *state, char *why, size_t cap)
+static bool read_masks(const json_t *json, struct option_names *masks)
+{
+    char path[4096];
+    size_t n = json_array_size(json);
+    masks->list = n > 0 && n <= COMMAND_MAX_MASKS ? calloc(n, sizeof *masks->list) : NULL;
+    for (size_t i = 0; masks->list && i < n; i++, masks->n++) {
+        *path = 0;
+        bool good = session_state_read_path(json_array_get(json, i), path, sizeof path) && *path;
+        if (!good || !(masks->list[i] = strdup(path))) break;
+    }
+    return masks->n == (int)n && (!json || json_is_array(json));
+}
+
+/* Nobody sees the knobs of a program that a manager started: in bypass it would seem to be broken. */
+static void describe(struct nsm *nsm, const struct session_state *state, const struct option_names *masks)
+{
+    const double gains[] = {(double)state->gain, (double)state->wet, (double)state->dry};
+    char *text = nsm->restored;
+    size_t cap = sizeof nsm->restored;
+    int i = 0;
+    while (i < masks->n && strcmp(masks->list[i], state->mask) != 0) i++;
+    snprintf(text, cap, "restored: %s", state->bypass ? "bypass on, " : "");
+    if (i < masks->n)
+        snprintf(text + strlen(text), cap - strlen(text), "mask %d of %d", i + 1, masks->n);
+    else
+        snprintf(text + strlen(text), cap - strlen(text), "%.80s", *state->mask ? state->mask : "through.txt");
+    for (i = 0; i < COMMAND_GAINS; i++)
+        if (gains[i] != (command_gains[i].knob == HC_DRY ? 0 : 1))
+            snprintf(text + strlen(text), cap - strlen(text), ", %s %s", command_gains[i].name,
+                     gains[i] > 0 ? message_db(20 * log10(gains[i]), 1, "dB").text : "off");
+}
+
+bool nsm_load(struct nsm *nsm, struct session_state *state, struct option_names *masks, char *why, size_t cap)
 {
     const char *path = nsm->session_path, *through = nsm->through_path;
     json_error_t error;
@@ -83,7 +120,9 @@ bool nsm_load(struct nsm *nsm, struct session_state *state, char *why, size_t ca
                                  error.line, error.text);
         const char *wrong = session_state_read(json, state);
         if (!json_object_get(json, "mask")) *state->mask = 0;
+        if (!wrong && !read_masks(json_object_get(json, "masks"), masks)) wrong = "masks is not a list of paths";
         json_decref(json);
+        describe(nsm, state, masks);
         if (wrong)
             return message_write(why, cap, "%s: %s; repair the file, or remove it to start a new session", path, wrong);
     }
@@ -113,10 +152,14 @@ static bool save(struct nsm *nsm, char *why, size_t cap)
     else if (absolute(state.mask, full) && strlen(full) < sizeof state.mask)
         memcpy(state.mask, full, strlen(full) + 1);
     if (!check_file(nsm->session_path, INT64_MAX, why, cap)) return false;
-    json_t *json = session_state_json(&state);
+    json_t *json = session_state_json(&state), *list = json_array();
+    for (int i = 0; i < nsm->masks->n; i++)
+        json_array_append_new(
+            list, session_state_path_json(absolute(nsm->masks->list[i], full) ? full : nsm->masks->list[i]));
+    json_object_set_new(json, "masks", list);
     bool good = report_write(json, nsm->session_path, why, cap);
     json_decref(json);
-    if (good) nsm->saved = *nsm->now;
+    if (good) nsm->saved = *nsm->now, nsm->saved_version = nsm->version;
     return good;
 }
 
@@ -208,6 +251,10 @@ void nsm_opened(struct nsm *nsm, const struct session_state *state, const char *
         osc_send(nsm->osc, "/error", "sis", "/nsm/client/open", ERR_GENERAL, why);
     else
         osc_send(nsm->osc, "/reply", "ss", "/nsm/client/open", "plays");
+    if (!why && *nsm->restored) {
+        message_note("%s", nsm->restored);
+        nsm_report(nsm, nsm->restored);
+    }
     nsm->saved = *state;
 }
 
@@ -221,14 +268,16 @@ int nsm_fd(const struct nsm *nsm)
     return osc_fd(nsm->osc);
 }
 
-void nsm_tend(struct nsm *nsm, const struct session_state *state)
+void nsm_tend(struct nsm *nsm, const struct session_state *state, const struct option_names *masks, int version)
 {
     struct osc_peer nobody;
     nsm->now = state;
+    nsm->masks = masks;
+    nsm->version = version;
     osc_receive(nsm->osc, handle_message, nsm);
     nsm->now = NULL;
     while (osc_next_unreachable(nsm->osc, &nobody)) continue; /* the manager has ended, and the session goes on */
-    bool dirty = !session_state_same(state, &nsm->saved);
+    bool dirty = !session_state_same(state, &nsm->saved) || version != nsm->saved_version;
     if (dirty != nsm->is_dirty) osc_send(nsm->osc, dirty ? "/nsm/client/is_dirty" : "/nsm/client/is_clean", "");
     nsm->is_dirty = dirty;
 }

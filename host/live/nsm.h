@@ -11,6 +11,7 @@
 #ifndef NSM_H
 #define NSM_H
 
+#include "host/option.h"
 #include "session_state.h"
 
 #include <stdbool.h>
@@ -27,10 +28,11 @@ void nsm_leave(struct nsm *nsm); /* NULL is allowed */
 
 const char *nsm_client_name(const struct nsm *nsm);
 
-/* Overwrites *state with the saved state; afterwards it names a mask. false: why has the reason. */
-bool nsm_load(struct nsm *nsm, struct session_state *state, char *why, size_t cap);
+/* Overwrites *state with the saved state; afterwards it names a mask. *masks gets the saved list, for
+ * option_names_free; n 0: none. false: why has the reason. */
+bool nsm_load(struct nsm *nsm, struct session_state *state, struct option_names *masks, char *why, size_t cap);
 
-/* Answers "open". why: NULL after success, else what failed. */
+/* Answers "open", and says what was restored. why: NULL after success, else what failed. */
 void nsm_opened(struct nsm *nsm, const struct session_state *state, const char *why);
 
 /* Shows a line in the manager. */
@@ -38,7 +40,8 @@ void nsm_report(struct nsm *nsm, const char *text);
 
 int nsm_fd(const struct nsm *nsm); /* a descriptor to poll */
 
-/* Handles the messages that have arrived, and reports to the manager whether `state` is saved. Returns at once. */
-void nsm_tend(struct nsm *nsm, const struct session_state *state);
+/* Handles the messages that have arrived, and reports to the manager whether `state`, and the list of masks, whose
+ * version changes with it from 0 on, are saved. Returns at once. */
+void nsm_tend(struct nsm *nsm, const struct session_state *state, const struct option_names *masks, int version);
 
 #endif

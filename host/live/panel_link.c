@@ -24,6 +24,7 @@ struct panel_link {
     double next_meters, next_scene, next_hello, next_presets;
     struct option_names presets;
     int n_looks;     /* for presets */
+    char saved[128]; /* the preset that was saved last when the link looked */
     json_t *scene;   /* as it was sent last; NULL: not sent yet */
     int compared[2]; /* numbers of A and B as they were sent last */
     json_t *session; /* changes with what /hello and panel_set_session say; NULL: not said yet */
@@ -243,6 +244,10 @@ void panel_link_tend(struct panel_link *l, double now)
         json_decref(message.json);
     }
     show_compared(l, 0);
+    if (strcmp(l->saved, l->target->saved) != 0 && is_due(&l->next_presets, PRESETS_S, now)) {
+        memcpy(l->saved, l->target->saved, sizeof l->saved);
+        find_presets(l);
+    }
     if (panel_n_clients(l->panel) == 0) return;
     if (is_due(&l->next_meters, METERS_S, now)) show_meters(l);
     if (scene && is_due(&l->next_scene, SCENE_S, now)) show_scene(l, scene);

@@ -18,11 +18,14 @@
 struct stream_client {
     struct pipewire_client common;
     struct pw_stream *capture, *playback;
+    struct pw_stream *keeper; /* of a sink: plays nothing into it, but keeps the graph running for a tail; NULL: none */
+    bool keeps;               /* the keeper is active */
+    _Atomic int64_t quiet;    /* frames of silent input in succession */
     struct spa_hook capture_hook, playback_hook;
-    struct pipewire_channels in, out;           /* of the capture and of the playback stream */
-    char target[256];                           /* name of the device that was asked for; "": the default one */
-    const struct spa_io_position *position;     /* of the graph's cycle; NULL: not known; audio thread */
-    atomic_bool captures, plays;                /* the streams are streaming */
+    struct pipewire_channels in, out;       /* of the capture and of the playback stream */
+    char target[256];                       /* name of the device that was asked for; "": the default one */
+    const struct spa_io_position *position; /* of the graph's cycle; NULL: not known; audio thread */
+    atomic_bool captures, plays;            /* the streams are streaming */
 };
 
 /* ---- audio thread ------------------------------------------------------------------------------ */
@@ -67,6 +70,14 @@ static void find_outputs(const struct stream_client *c, const struct pw_buffer *
             (struct spa_chunk){.size = (uint32_t)*n * sizeof(float), .stride = sizeof(float)};
 }
 
+static bool is_quiet(const struct port_side *side, int n)
+{
+    for (int i = 0; i < side->n; i++)
+        for (int frame = 0; frame < n; frame++)
+            if (side->buffer[i][frame] != 0) return false;
+    return true;
+}
+
 /* Convolves a cycle. The capture stream calls it through the playback stream. */
 static void on_playback(void *data)
 {
@@ -76,6 +87,8 @@ static void on_playback(void *data)
     int n = c->position ? pipewire_client_begin_cycle(&c->common, &c->position->clock) : 0;
     find_inputs(c, in, &n);
     find_outputs(c, out, &n);
+    int64_t quiet = atomic_load_explicit(&c->quiet, memory_order_relaxed) + n;
+    atomic_store_explicit(&c->quiet, is_quiet(&h->in, n) ? quiet : 0, memory_order_relaxed);
     if (n > 0) hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
     if (in) pw_stream_queue_buffer(c->capture, in);
     if (out) pw_stream_queue_buffer(c->playback, out);
@@ -150,6 +163,7 @@ static void leave(struct port_host *h)
     if (c->playback) spa_hook_remove(&c->playback_hook), pw_stream_disconnect(c->playback);
     if (c->capture) pw_stream_destroy(c->capture);
     if (c->playback) pw_stream_destroy(c->playback);
+    if (c->keeper) pw_stream_destroy(c->keeper);
     pipewire_graph_unlock(c->common.graph);
     pipewire_client_leave(&c->common);
 }
@@ -288,6 +302,33 @@ static bool open_streams(struct port_host *h)
            connect_stream(c->playback, PW_DIRECTION_OUTPUT, PW_STREAM_FLAG_TRIGGER, &c->out) == 0;
 }
 
+/* When a sink's last program ends, the daemon would stop the sink at once. */
+static bool open_keeper(struct port_host *h)
+{
+    struct stream_client *c = h->client;
+    if (!h->settings->sink) return true;
+    struct pw_properties *p =
+        pw_properties_new(PW_KEY_MEDIA_TYPE, "Audio", PW_KEY_MEDIA_CATEGORY, "Playback", PW_KEY_APP_NAME, "haloconv",
+                          PW_KEY_NODE_VIRTUAL, "true", PW_KEY_TARGET_OBJECT, h->name, NULL);
+    if (p) pw_properties_setf(p, PW_KEY_NODE_NAME, "tail.%s", h->name);
+    c->keeper = pw_stream_new(c->common.graph->core, h->name, p);
+    return c->keeper && connect_stream(c->keeper, PW_DIRECTION_OUTPUT, PW_STREAM_FLAG_INACTIVE, &c->in) == 0;
+}
+
+/* Lets the graph run while the input sounds, and for the mask's length afterwards. */
+static void keep_running(struct stream_client *c)
+{
+    hc_live_info info = {.size = sizeof info};
+    if (!c->keeper) return;
+    hc_live_get_info(c->common.host->live, &info);
+    bool sounds = atomic_load(&c->quiet) < info.longest + info.rate / 2; /* and for fades */
+    if (sounds == c->keeps) return;
+    c->keeps = sounds;
+    pipewire_graph_lock(c->common.graph);
+    pw_stream_set_active(c->keeper, sounds);
+    pipewire_graph_unlock(c->common.graph);
+}
+
 static bool has_nodes(struct port_host *h)
 {
     const struct stream_client *c = h->client;
@@ -298,8 +339,9 @@ static bool activate(struct port_host *h, char *why, size_t cap)
 {
     struct stream_client *c = h->client;
     if (!choose_channels(h, why, cap) || !pipewire_client_begin(&c->common, why, cap)) return false;
+    atomic_store(&c->quiet, INT64_MAX / 2);
     pipewire_graph_lock(c->common.graph);
-    bool good = open_streams(h) && pipewire_client_await(&c->common, has_nodes);
+    bool good = open_streams(h) && pipewire_client_await(&c->common, has_nodes) && open_keeper(h);
     pipewire_graph_unlock(c->common.graph);
     return good || message_write(why, cap, "pipewire: the streams cannot be made; see the daemon's messages");
 }
@@ -309,6 +351,7 @@ static void tend(struct port_host *h)
 {
     struct stream_client *c = h->client;
     struct pipewire_graph *g = c->common.graph;
+    keep_running(c);
     if (!pipewire_client_tend(h)) return;
     pipewire_graph_lock(g);
     uint32_t node = pw_stream_get_node_id(h->settings->sink ? c->playback : c->capture);

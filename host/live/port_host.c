@@ -261,9 +261,14 @@ static bool join_manager(struct port_host *h, struct live_settings *settings, st
         return true;
     }
     if (!h->nsm) return false;
-    h->state = (struct session_state){.wet = session->wet, .dry = session->dry, .gain = session->gain};
+    h->state = (struct session_state){
+        .wet = session->wet, .dry = session->dry, .gain = session->gain, .bypass = session->bypass};
     if (settings->mask) snprintf(h->state.mask, sizeof h->state.mask, "%s", settings->mask);
-    if (!nsm_load(h->nsm, &h->state, why, cap)) return false;
+    if (!nsm_load(h->nsm, &h->state, &h->masks, why, cap)) return false;
+    if (h->masks.n > 0) {
+        settings->masks = h->masks;
+        settings->compared[0] = 0; /* a number in the other list */
+    }
     session_state_settings(&h->state, session);
     settings->mask = h->state.mask;
     if (!settings->osc) settings->osc = "0";
@@ -324,6 +329,7 @@ int port_host_command(const struct port_server *server, int argc, char **argv)
     close_side(&h.out);
     close_side(&h.midi_in);
     connections_free(&h.connections);
+    option_names_free(&h.masks);
     status = control_leave(h.session, false, status);
     live_options_free(&settings);
     return status;

@@ -45,6 +45,7 @@ struct port_host {
     int n_made;                         /* connections made at the last connect to the server                    */
     struct nsm *nsm;                    /* the session manager; NULL: none                                       */
     struct session_state state;         /* under a session manager: the state at the start                       */
+    struct option_names masks;          /* and its list of masks                                                 */
 };
 
 struct port_server {                    /* the calls of JACK or PipeWire. NULL, where allowed: nothing to do     */

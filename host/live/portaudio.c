@@ -41,6 +41,7 @@ const struct command_line portaudio_line = {
     .names = "MASK",
     .max_names = INT_MAX,
     .names_to = offsetof(struct live_settings, masks),
+    .note = live_options_note,
     .masks_from = 1};
 
 #ifdef HC_WITH_PORTAUDIO
@@ -318,6 +319,7 @@ static void apply_restart(struct portaudio_host *h, struct live_settings *settin
     if (!h->was_restarted) return;
     session_state_settings(&h->restart.state, &settings->session);
     settings->mask = h->restart.state.mask;
+    settings->compared[0] = 0; /* perhaps ended since */
     if (*h->restart.osc) settings->osc = h->restart.osc;
     const json_t *panel = json_object_get(h->restart.more, "panel");
     if (panel) panel_settings_read(panel, &settings->panel);

@@ -1,5 +1,6 @@
 #include "preset.h"
 
+#include "host/files/text_out.h"
 #include "host/mask_argument.h"
 #include "host/message.h"
 #include "host/text_in.h"
@@ -10,11 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_BYTES = 65536 }; /* max. bytes of a preset's file */
 enum { MAX_ERRORS = 20 };   /* max. errors that are printed */
-enum { MAX_NAMES = 200 };   /* max. presets of preset_names */
+enum { MAX_NAMES = 200 };   /* max. presets of preset_names, and of preset_save */
 
 static const char SYSTEM_FOLDER[] = "/etc/haloconv", ENDING[] = ".conf", BLANKS[] = " \t\r";
 
@@ -292,7 +294,7 @@ static bool apply_option(struct preset *p, struct preset_line *l, const char *wh
     if (!row->value) {
         bool no = l->value && strcmp(l->value, "no") == 0, yes = !l->value || strcmp(l->value, "yes") == 0;
         if (!no && !yes) return refuse(line, "%s: %s: needs yes or no", where, l->key);
-        return no || row->read(&use, (char *)settings + row->to);
+        return no || option_apply(line, &use, settings);
     }
     if (!l->value || !*l->value) return refuse(line, "%s: %s: needs %s", where, l->key, row->value);
     if (strcmp(row->value, "FILE") == 0) {
@@ -302,7 +304,7 @@ static bool apply_option(struct preset *p, struct preset_line *l, const char *wh
         l->value = path;
     }
     use.text = l->value;
-    return row->read(&use, (char *)settings + row->to);
+    return option_apply(line, &use, settings);
 }
 
 static bool apply_line(struct preset *p, struct preset_line *l, const struct command_line *line, void *settings)
@@ -320,4 +322,38 @@ bool preset_apply(struct preset *p, const struct command_line *line, void *setti
     for (int i = 0; i < p->n_lines && errors < MAX_ERRORS; i++) errors += !apply_line(p, &p->lines[i], line, settings);
     if (errors == MAX_ERRORS) message_error("%s: may have more errors; correct these first", p->path);
     return errors == 0;
+}
+
+/* ---- save ---------------------------------------------------------------------------------------------------- */
+
+static void print_lines(FILE *file, const void *data)
+{
+    const char *const *lines = data;
+    for (int i = 0; i < 2; i++) fputs(lines[i], file);
+}
+
+bool preset_save(const char *name, bool replace, const char *text, char *saved, size_t cap)
+{
+    static char mark[80]; /* a line that no other session writes */
+    static int n_new;     /* presets that this session has made */
+    char free_name[32] = "session", path[PATH_MAX + 128];
+    struct preset old;
+    const char *lines[] = {mark, text}, *folder = preset_folder(0);
+    if (!*mark) snprintf(mark, sizeof mark, "# saved by session %d-%lld\n", (int)getpid(), (long long)time(NULL));
+    for (int i = 2; !*name && find(&old, free_name, saved, cap); i++)
+        snprintf(free_name, sizeof free_name, "session-%d", i);
+    if (!*name) name = free_name;
+    if (strpbrk(name, "/\n") || *name == '.' || *name == '-' || strlen(name) > 100)
+        return message_write(saved, cap, "a preset needs the name of a file, without a slash");
+    bool is_there = find(&old, name, saved, cap);
+    if (is_there && !replace && !text_out_may_replace(old.path, mark, saved, cap))
+        return message_write(saved, cap,
+                             "preset %s exists, not as this session saved it; give another name, or replace", name);
+    if (strlen(text) > MAX_BYTES - 200 || (!is_there && n_new == MAX_NAMES)) /* others may send many names over OSC */
+        return message_write(saved, cap, "the preset is too long, or the session has saved %d; save less", MAX_NAMES);
+    snprintf(path, sizeof path, "%s/%s%s", folder, name, ENDING);
+    if (!text_out_folder(folder, saved, cap) || !text_out_marked(path, print_lines, lines, saved, cap)) return false;
+    n_new += !is_there;
+    snprintf(saved, cap, "%s", name);
+    return true;
 }

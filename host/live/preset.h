@@ -39,6 +39,11 @@ const char *preset_key(const struct preset *preset, int i);
 /* Returns the names of the presets of a command, each once, sorted: an array of n texts, for option_names_free. */
 struct option_names preset_names(const char *command);
 
+/* Writes NAME.conf into the user's folder; name "": the first free one of session, session-2, ... A preset that exists
+ * is replaced only if this process saved it and nobody has edited it, or if `replace`. saved[cap] gets the name; false:
+ * the reason. Control thread. */
+bool preset_save(const char *name, bool replace, const char *text, char *saved, size_t cap);
+
 /* Returns the number of characters of a file's name before .conf; 0: the name is not that of a preset. */
 int preset_stem(const char *file);
 

@@ -292,7 +292,7 @@ static bool is_answer(const struct osc_message *message)
 {
     const char *path = message->path;
     int n = message->n_args;
-    if (strcmp(path, "/error") == 0) return true;
+    if (strcmp(path, "/error") == 0 || strcmp(path, "/preset/saved") == 0) return true;
     if (strcmp(path, "/mask") == 0) return n > 1;
     if (strcmp(path, "/stats") == 0) return n > 0;
     for (int i = COMPARED; i < N_ITEMS; i++)
@@ -385,6 +385,16 @@ static bool read_comparison(const struct osc_message *message, struct command *c
     return true;
 }
 
+/* Reads "/preset/save", "/preset/save NAME", "/preset/save NAME replace". */
+static bool read_saving(const struct osc_message *message, struct command *command, char *why, size_t cap)
+{
+    int n = message->n_args;
+    bool replace = message->n_texts == 2 && strcmp(message->texts[1], "replace") == 0;
+    *command = (struct command){.act = COMMAND_PRESET_SAVE, .path = n ? message->text : "", .on = replace};
+    return (message->n_texts == n && n == (replace ? 2 : n > 0)) ||
+           message_write(why, cap, "/preset/save needs no argument, a name, or a name and replace");
+}
+
 /* Translates a message. false: why has the reason. */
 static bool read_command(const struct osc_message *message, struct command *command, char *why, size_t cap)
 {
@@ -417,6 +427,7 @@ static bool read_command(const struct osc_message *message, struct command *comm
     }
     if (path[0] == '/' && read_gain(message, command)) return true;
     if (strcmp(path, "/ab") == 0) return read_comparison(message, command, why, cap);
+    if (strcmp(path, "/preset/save") == 0) return read_saving(message, command, why, cap);
     if (strcmp(path, "/bypass") == 0) {
         *command = (struct command){.act = COMMAND_BYPASS, .on = message->number != 0};
         return message->has_number || message_write(why, cap, "bypass needs 0 or 1");
@@ -458,6 +469,10 @@ static bool obey(struct remote *r, const struct osc_message *message, char *why,
     if (scene_message_is(message->path)) return change_scene(r, message, why, cap);
     uint64_t request = r->target->request;
     bool good = read_command(message, &command, why, cap) && command_apply(r->target, &command, why, cap);
+    if (good && command.act == COMMAND_PRESET_SAVE) {
+        osc_send_to(r->osc, message->from, "/preset/saved", "ss", r->target->saved, why);
+        if (message_limit_allows(&r->refusals)) message_note("%s", why);
+    }
     if (r->target->request != request) add_asker(r, message); /* also of a preset that is refused in part */
     return good;
 }

@@ -31,8 +31,7 @@ bool session_state_same(const struct session_state *a, const struct session_stat
            a->bypass == b->bypass && live_scene_same(&a->scene, &b->scene);
 }
 
-/* Writes a path as a text, or as an array of its bytes if the path is not UTF-8. Returns NULL for "". */
-static json_t *write_path(const char *path)
+json_t *session_state_path_json(const char *path)
 {
     if (!*path) return NULL;
     json_t *json = json_string(path);
@@ -42,8 +41,7 @@ static json_t *write_path(const char *path)
     return json;
 }
 
-/* Reads a path. One that is absent leaves `path` unchanged, and so does a wrong one. false: it is wrong. */
-static bool read_path(const json_t *json, char *path, size_t cap)
+bool session_state_read_path(const json_t *json, char *path, size_t cap)
 {
     char bytes[4096];
     const char *text = json_is_array(json) ? bytes : json_string_value(json);
@@ -131,9 +129,9 @@ static bool read_scene(const json_t *json, struct live_scene_settings *scene)
 
 json_t *session_state_json(const struct session_state *state)
 {
-    return json_pack("{s:o*, s:f, s:f, s:f, s:b, s:o*}", "mask", write_path(state->mask), "wet", (double)state->wet,
-                     "dry", (double)state->dry, "gain", (double)state->gain, "bypass", state->bypass, "scene",
-                     write_scene(&state->scene));
+    return json_pack("{s:o*, s:f, s:f, s:f, s:b, s:o*}", "mask", session_state_path_json(state->mask), "wet",
+                     (double)state->wet, "dry", (double)state->dry, "gain", (double)state->gain, "bypass",
+                     state->bypass, "scene", write_scene(&state->scene));
 }
 
 static bool read_gain(const json_t *json, const char *name, float *gain)
@@ -149,7 +147,7 @@ const char *session_state_read(const json_t *json, struct session_state *state)
 {
     const json_t *bypass = json_object_get(json, "bypass");
     const char *wrong = json_is_object(json) ? NULL : "is not an object of JSON";
-    if (!read_path(json_object_get(json, "mask"), state->mask, sizeof state->mask))
+    if (!session_state_read_path(json_object_get(json, "mask"), state->mask, sizeof state->mask))
         wrong = "mask is not a path, or a list of its bytes";
     if (!read_gain(json, "wet", &state->wet)) wrong = "wet is not a number from 0 to 1000000";
     if (!read_gain(json, "dry", &state->dry)) wrong = "dry is not a number from 0 to 1000000";

@@ -15,6 +15,11 @@ struct session_state {
     struct live_scene_settings scene; /* positions of all sources; n_positions 0: no sources */
 };
 
+/* A path as JSON: a text, or an array of its bytes if it is not UTF-8; NULL for "". Reading one that is absent leaves
+ * `path` unchanged, and so does a wrong one. false: it is wrong. */
+json_t *session_state_path_json(const char *path);
+bool session_state_read_path(const json_t *json, char *path, size_t cap);
+
 /* Copies the state of a session. */
 void session_state_record(struct session *session, struct session_state *state);
 

@@ -4,6 +4,7 @@
 #include "host/commands.h"
 #include "host/design/calibration.h"
 #include "host/design/correction_report.h"
+#include "host/files/text_out.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"
@@ -325,7 +326,7 @@ static int leave_preset(const struct room *r)
 static bool open_folder(struct room *r)
 {
     char why[MESSAGE_CAP], path[PATH_MAX];
-    bool good = r->folder ? room_folder_make(r->folder, why, sizeof why)
+    bool good = r->folder ? text_out_folder(r->folder, why, sizeof why)
                           : room_folder_number(path, sizeof path, why, sizeof why);
     if (good && !realpath(r->folder ? r->folder : path, r->path))
         good = message_write(why, sizeof why, "room: the folder has no absolute path; give another -o");

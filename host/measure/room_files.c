@@ -5,7 +5,6 @@
 #include "host/message.h"
 #include "host/text_in.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,21 +13,6 @@
 #include <unistd.h>
 
 static const char MARK[] = "# Made by haloconv room.";
-
-bool room_folder_make(const char *path, char *why, size_t cap)
-{
-    char parent[PATH_MAX];
-    snprintf(parent, sizeof parent, "%s", path);
-    for (char *slash = parent + 1; *slash; slash++) {
-        if (*slash != '/') continue;
-        *slash = 0;
-        mkdir(parent, 0777); /* a failure shows below */
-        *slash = '/';
-    }
-    struct stat status;
-    if (mkdir(parent, 0777) == 0 || (stat(parent, &status) == 0 && S_ISDIR(status.st_mode))) return true;
-    return message_write(why, cap, "%s: %s; give a folder that can be made", path, strerror(errno));
-}
 
 /* Returns the name of file i that a run writes; NULL: i is behind the last. */
 static const char *file_of_run(int i, char *name, size_t cap)
@@ -60,7 +44,7 @@ bool room_folder_number(char *path, size_t path_cap, char *why, size_t cap)
     snprintf(path, path_cap, "room");
     for (int n = 2; stat(path, &status) == 0 && !(S_ISDIR(status.st_mode) && room_folder_check(path, why, cap)); n++)
         snprintf(path, path_cap, "room-%d", n);
-    return room_folder_make(path, why, cap);
+    return text_out_folder(path, why, cap);
 }
 
 /* Prints a name of JACK, which may have blanks and quotes. */
@@ -146,6 +130,6 @@ static void room_preset_print(FILE *file, const void *data)
 
 bool room_preset_write(const struct room_preset *p, char *path, size_t path_cap, char *why, size_t cap)
 {
-    return room_preset_check(p->name, path, path_cap, why, cap) && room_folder_make(preset_folder(0), why, cap) &&
+    return room_preset_check(p->name, path, path_cap, why, cap) && text_out_folder(preset_folder(0), why, cap) &&
            text_out(path, room_preset_print, p, why, cap);
 }

@@ -14,9 +14,6 @@ bool room_folder_check(const char *path, char *why, size_t cap);
  * false: why has the reason. */
 bool room_folder_number(char *path, size_t path_cap, char *why, size_t cap);
 
-/* Makes a folder and its parents. false: why has the reason. */
-bool room_folder_make(const char *path, char *why, size_t cap);
-
 /* Writes a configuration with n inputs and n outputs to path. Input i goes through channel i of the filter, a file in
  * the same folder, to output i. Output i connects to JACK's port ports[i]. Other programs connect to the inputs. */
 bool room_configuration_write(const char *path, const char *filter, int n, const char *const *ports, char *why,

@@ -45,7 +45,7 @@ void control_text(int control, double value, char *text, size_t cap)
     else if (c->kind == CONTROL_LIMIT && x > (double)c->max - 0.06)
         snprintf(text, cap, "Off");                                /* no level is below it: nothing is cut */
     else if (c->kind == CONTROL_GAIN && x < (double)c->min + 0.06) /* else text, value, text would differ */
-        snprintf(text, cap, "-inf %s", unit);
+        snprintf(text, cap, "Off");
     else
         snprintf(text, cap, "%.*f%s%s",
                  c->kind == CONTROL_INTEGER       ? 0
@@ -62,7 +62,8 @@ bool control_read(int control, const char *text, double *value)
     text += strspn(text, " \t");
     for (int i = 0; labels && labels[i]; i++)
         if (strcasecmp(text, labels[i]) == 0) return *value = i, true;
-    if (c->kind == CONTROL_LIMIT && strcasecmp(text, "Off") == 0) return *value = (double)c->max, true;
+    if ((c->kind == CONTROL_LIMIT || c->kind == CONTROL_GAIN) && strcasecmp(text, "Off") == 0)
+        return *value = (double)(c->kind == CONTROL_LIMIT ? c->max : c->min), true;
     double x;
     const char *end = number_read(text, -INFINITY, INFINITY, &x);
     if (!end) return false;

@@ -125,7 +125,7 @@ static inline double control_swap_bypass(int control, double value)
     return control == ENABLED ? 1 - value : value;
 }
 
-/* Writes the value as users read it: "-6.0 dB", "-inf dB", "GPU", "On". */
+/* Writes the value as users read it: "-6.0 dB", "Off", "GPU", "On". */
 void control_text(int control, double value, char *text, size_t cap);
 
 /* Returns the unit of such a text, "" without one. */

@@ -102,6 +102,8 @@ static void add_preset(struct plugin_window *w, const struct plugin_preset *pres
     w->presets[i] = (struct window_preset){preset->label, w->paths[i]};
 }
 
+static const char *const folder_names[] = {"Masks that ship", "Home"};
+
 void plugin_window_init(struct plugin_window *w, const struct variant *variant, const char *folder,
                         const struct plugin_window_face *calls, void *face)
 {
@@ -113,6 +115,7 @@ void plugin_window_init(struct plugin_window *w, const struct variant *variant, 
                                      .controls = w->controls,
                                      .has_banks = variant->n_sources > 0,
                                      .folders = w->folders,
+                                     .folder_names = folder_names,
                                      .presets = w->presets,
                                      .get = get,
                                      .begin = begin,

@@ -22,10 +22,38 @@ static void set_rows(struct window *w, int n)
 
 /* ---- views of the list ------------------------------------------------------------------------------------------- */
 
+/* Returns which of the model's folders it is, which may end in /; -1: none. */
+static int find_root(const struct window *w, const char *folder)
+{
+    for (int i = 0; i < w->model->n_folders; i++) {
+        const char *root = w->model->folders[i];
+        size_t n = strlen(root);
+        if (n > 1 && root[n - 1] == '/') n--;
+        if (strncmp(folder, root, n) == 0 && (!folder[n] || strcmp(folder + n, "/") == 0)) return i;
+    }
+    return -1;
+}
+
+static const char *root_name(const struct window *w, int i)
+{
+    return (w->model->folder_names ? w->model->folder_names : w->model->folders)[i];
+}
+
+const char *browser_folder_name(const struct window *w)
+{
+    const int root = find_root(w, w->folder);
+    return root < 0 ? w->folder : root_name(w, root);
+}
+
+/* The last folder used is that of the list, or of the mask that plays. */
 static void list_top(struct window *w)
 {
     const bool has_presets = w->model->n_presets > 0;
-    set_rows(w, has_presets + w->model->n_folders);
+    (void)snprintf(w->last, sizeof w->last, "%s", w->folder[0] ? w->folder : mask_that_plays(w));
+    char *slash = strrchr(w->last, '/');
+    if (!w->folder[0] && slash) *slash = '\0';
+    if (!slash || find_root(w, w->last) >= 0) w->last[0] = '\0';
+    set_rows(w, has_presets + w->model->n_folders + (w->last[0] != '\0'));
     for (int i = 0; i < w->n_rows; i++)
         w->rows[i] = i < has_presets ? (struct row){ROW_PRESETS, 0} : (struct row){ROW_ROOT, i - has_presets};
 }
@@ -62,11 +90,10 @@ void browser_up(struct window *w)
     char above[WINDOW_PATH];
     (void)snprintf(above, sizeof above, "%s", w->folder);
     char *slash = strrchr(above, '/');
-    bool is_root = w->list_view != LIST_FOLDER || !slash || slash == above;
-    for (int i = 0; i < w->model->n_folders; i++) is_root |= strcmp(w->folder, w->model->folders[i]) == 0;
-    if (!is_root) *slash = '\0';
+    const bool ends = w->list_view != LIST_FOLDER || !slash || slash == above || find_root(w, w->folder) >= 0;
+    if (!ends) *slash = '\0';
     browser_select(w, -1);
-    browser_open(w, is_root ? LIST_TOP : LIST_FOLDER, above);
+    browser_open(w, ends ? LIST_TOP : LIST_FOLDER, above);
 }
 
 const char *browser_row_name(const struct window *w, int row)
@@ -78,7 +105,7 @@ const char *browser_row_name(const struct window *w, int row)
     case ROW_PRESET:
         return w->model->presets[i].name;
     case ROW_ROOT:
-        return w->model->folders[i];
+        return i == w->model->n_folders ? w->last : root_name(w, i);
     default:
         return entry_of(w, row)->name;
     }
@@ -88,7 +115,9 @@ void browser_row_path(const struct window *w, int row, char path[WINDOW_PATH])
 {
     const enum row_kind kind = w->rows[row].kind;
     path[0] = '\0';
-    if (kind == ROW_ROOT) (void)snprintf(path, WINDOW_PATH, "%s", w->model->folders[w->rows[row].index]);
+    const int i = w->rows[row].index;
+    if (kind == ROW_ROOT)
+        (void)snprintf(path, WINDOW_PATH, "%s", i < w->model->n_folders ? w->model->folders[i] : w->last);
     if (kind == ROW_PRESET && w->model->presets[w->rows[row].index].path)
         (void)snprintf(path, WINDOW_PATH, "%s", w->model->presets[w->rows[row].index].path);
     if (kind != ROW_FOLDER && kind != ROW_FILE) return;

@@ -202,16 +202,23 @@ static void draw_title(const struct canvas *c, int part)
     draw_text(c, c->w->model->title, c->w->part[part], ALIGN_LEFT, text_bright);
 }
 
+void draw_side_text(const struct window *w, int side, char *text, size_t cap)
+{
+    const char *path = w->state.mask[side];
+    const float gain_db = w->state.gain_db[side];
+    if (!path[0] && w->state.side == side && w->state.mask[!side][0])
+        (void)snprintf(text, cap, "%c (plays %c)", "AB"[side], "AB"[!side]);
+    else if (path[0] && fabsf(gain_db) >= 0.05f)
+        (void)snprintf(text, cap, "%c  %.1f dB  %s", "AB"[side], gain_db, name_of(path));
+    else
+        (void)snprintf(text, cap, "%c  %s", "AB"[side], path[0] ? name_of(path) : "empty");
+}
+
 static void draw_side(const struct canvas *c, int part)
 {
     const int side = part == PART_SIDE_B;
-    const char *path = c->w->state.mask[side];
-    const float gain_db = c->w->state.gain_db[side];
     char text[WINDOW_PATH + 40];
-    if (path[0] && fabsf(gain_db) >= 0.05f)
-        (void)snprintf(text, sizeof text, "%c  %.1f dB  %s", "AB"[side], gain_db, name_of(path));
-    else
-        (void)snprintf(text, sizeof text, "%c  %s", "AB"[side], path[0] ? name_of(path) : "empty");
+    draw_side_text(c->w, side, text, sizeof text);
     draw_button(c, part, text, c->w->state.side == side, ALIGN_LEFT);
 }
 
@@ -222,7 +229,8 @@ static void draw_folder(const struct canvas *c, int part)
     if (w->list_view == LIST_TOP)
         (void)snprintf(text, sizeof text, "Responses");
     else
-        (void)snprintf(text, sizeof text, "‹  %s", w->list_view == LIST_PRESETS ? "Presets" : name_of(w->folder));
+        (void)snprintf(text, sizeof text, "‹  %s",
+                       w->list_view == LIST_PRESETS ? "Presets" : name_of(browser_folder_name(w)));
     draw_button(c, part, text, false, ALIGN_LEFT);
 }
 
@@ -235,7 +243,8 @@ static void draw_row(const struct canvas *c, int row, struct rect r)
     const bool plays = path[0] && strcmp(path, mask_that_plays(w)) == 0;
     const bool leads_on = kind == ROW_PRESETS || kind == ROW_ROOT || kind == ROW_FOLDER;
     if (row == w->selected) fill_box(c, r, 4, accent_dark);
-    (void)snprintf(text, sizeof text, "%s", kind == ROW_ROOT ? name_of(path) : browser_row_name(w, row));
+    (void)snprintf(text, sizeof text, "%s",
+                   kind == ROW_ROOT ? name_of(browser_row_name(w, row)) : browser_row_name(w, row));
     set_font(c, normal, false);
     r = inset(r, 0);
     r.x += (int)(8 * c->scale), r.w -= (int)(24 * c->scale);

@@ -69,7 +69,8 @@ struct window {
 
     /* the list */
     enum list_view list_view;
-    char folder[WINDOW_PATH];      /* of LIST_FOLDER                                                              */
+    char folder[WINDOW_PATH];      /* of LIST_FOLDER, also the last one while another view is shown               */
+    char last[WINDOW_PATH];        /* the last folder used, in LIST_TOP; "": it is one of the model's             */
     struct listing *listing;       /* of that folder; NULL: not yet read                                          */
     struct row *rows;
     int n_rows, first_row, selected; /* first_row: at the top of the list; selected: -1 = none                    */
@@ -119,11 +120,13 @@ void browser_activate(struct window *window, int row); /* opens a folder, or loa
 void browser_load(struct window *window, const char *path);
 bool browser_can_load(const struct window *window); /* a preset, a response that does not play, or one after an error */
 void browser_update(struct window *window); /* results of the thread; the mask that plays */
+const char *browser_folder_name(const struct window *window); /* of LIST_FOLDER: a name of the model, or the path */
 const char *browser_row_name(const struct window *window, int row);
 void browser_row_path(const struct window *window, int row, char path[WINDOW_PATH]); /* "": none */
 void browser_close(struct window *window);
 
 /* draw.c: draws the parts that touch `clip`. */
+void draw_side_text(const struct window *window, int side, char *text, size_t cap); /* on the buttons A and B */
 void draw_window(cairo_t *cr, const struct window *window, struct rect clip);
 
 /* window.c */

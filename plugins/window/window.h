@@ -79,6 +79,7 @@ struct window_model {
     bool has_banks;                /* the plugin loads banks of responses, which may be folders                   */
     int n_folders, n_presets;
     const char *const *folders;    /* where the user looks for responses                                          */
+    const char *const *folder_names; /* [n_folders]: in the list; NULL: the last parts of their paths             */
     const struct window_preset *presets;
 
     double (*get)(void *data, int control);

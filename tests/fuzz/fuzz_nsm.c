@@ -14,6 +14,8 @@
 
 static int manager;
 static struct nsm *session;
+static const struct option_names list = {(char *[]){"hall.wav"}, 1};
+static struct option_names masks;
 static struct session_state state = {.wet = 0.5f, .dry = 0.1f, .gain = 1, .bypass = true};
 static const uint8_t *joining; /* what the manager says to a client that joins; NULL: nothing */
 static size_t n_joining;
@@ -43,7 +45,8 @@ void target_begin(void)
     setenv("NSM_URL", url, 1);
     session = nsm_join(why, sizeof why);
     must(session && strcmp(nsm_client_name(session), "a client") == 0);
-    must(nsm_load(session, &fresh, why, sizeof why) && strcmp(fresh.mask, "session/through.txt") == 0);
+    must(nsm_load(session, &fresh, &masks, why, sizeof why) && masks.n == 0 &&
+         strcmp(fresh.mask, "session/through.txt") == 0);
     strcpy(state.mask, fresh.mask);
     nsm_opened(session, &state, NULL);
     message_set_quiet(true);
@@ -61,10 +64,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     unlink("session/session.json");
     packets_send(manager, nsm_fd(session), data, size);
-    nsm_tend(session, &state);
+    nsm_tend(session, &state, &list, 0);
     if (access("session/session.json", F_OK) == 0) {
         struct session_state saved = {0};
-        must(nsm_load(session, &saved, why, sizeof why) && session_state_same(&saved, &state));
+        must(nsm_load(session, &saved, &masks, why, sizeof why) && session_state_same(&saved, &state) && masks.n == 1 &&
+             strstr(masks.list[0], "/hall.wav"));
+        option_names_free(&masks);
     }
     return 0;
 }

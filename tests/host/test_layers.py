@@ -259,7 +259,7 @@ ARROWS = {
                      "host/design": ["host/commands.h", "host/design/calibration.h", "host/design/correction_report.h",
                                      "host/design/design_files.h"],
                      "host/plot": ["host/plot/plot.h", "host/plot/plot_masks.h", "host/plot/plot_option.h"]},
-    "host/live": {"host": ANY, "host/files": ["host/files/part_file.h"], "host/panel": ["host/panel/panel.h"]},
+    "host/live": {"host": ANY, "host/files": ["host/files/part_file.h", "host/files/text_out.h"], "host/panel": ["host/panel/panel.h"]},
     "host/panel": {"host": ANY, "host/files": ["host/files/sound_in.h"],
                    "host/plot": ["host/plot/plot.h", "host/plot/plot_masks.h", "host/plot/plot_option.h"]},
     "host/batch": {"host": ANY, "host/files": ANY, "host/moving": ANY,

@@ -4,13 +4,14 @@ pipewire_stage plays and records in the same cycle: a residual of -120 dB proves
 
 import os
 import pathlib
+import time
 
 import numpy as np
 import pytest
 from conftest import BUILD, HALOCONV, SAN, noise, read, refused, residual_db, write
 from desktop import NULL_DB, TRIES, Desktop, bursts, heard_across, missing
 from scipy.signal import fftconvolve
-from test_live import FEATURES, response, run, stop, wait_for, wet
+from test_live import FEATURES, control_of, needs_osc, response, run, stop, wait_for, wet
 from test_service import systemd
 
 assert run and systemd  # fixtures
@@ -134,6 +135,31 @@ def test_programs_play_into_a_sink_and_the_sink_follows_the_default_device(run, 
             found.append(residual_db(y[start:start + len(want)], want))
         assert found[-1] <= NULL_DB, f"{chosen}: residuals in dB: {found}"
     client.end()
+
+
+@needs_osc
+def test_a_sink_plays_its_tail_out_and_rests_afterwards(run, desktop):
+    """The graph runs for the mask's length after the only program has ended, and not for ever."""
+    write("h.wav", response(72000), 48000), write("x.wav", noise(24000, 2, seed=4), 48000)
+    client = device(run, desktop, "--sink", "room", "h.wav", "--osc", 0)
+    plays_to(desktop, "room", ["FL", "FR"], "phones")
+    with control_of(client) as control:
+        for _ in range(2):
+            runs_until(control)
+            desktop.tool("pw-cat", "-p", "--target", "room", "x.wav")
+            end = time.monotonic()
+            assert 1.5 <= runs_until(control) - end < 8
+    client.end()
+
+
+def runs_until(control):
+    """The time of the last block before half a second without one."""
+    last, blocks = time.monotonic(), None
+    while time.monotonic() < last + 0.5:
+        now = control.stats()["blocks"]
+        last, blocks = last if now == blocks else time.monotonic(), now
+        time.sleep(0.02)
+    return last
 
 
 @pytest.mark.parametrize("named", ["usb", "My USB phones"])

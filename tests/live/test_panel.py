@@ -239,6 +239,101 @@ def test_a_preset_is_played_by_one_press(run, server):
         assert control.ask("/mask") == ["/mask", mask[2], 1] and control.ask("/gain") == ["/gain", 0.0]
 
 
+def saving(tmp):
+    """The folder of presets, and the environment for it."""
+    folder = pathlib.Path(tmp).resolve() / "haloconv"
+    return folder, {"XDG_CONFIG_HOME": str(folder.parent)}
+
+
+def test_the_present_state_is_saved_and_played_again(run, server):
+    """By /preset in the session, and by `haloconv run`: every knob, the list, the mask that plays, A/B, options."""
+    names = ["one.txt", "two.txt", "a b.txt"]
+    for name in names:
+        pathlib.Path(name).write_text("1\n")
+    folder, env = saving("config/of mine")
+    client = run.jack(server, *names, "--panel", 0, "--fade", 0, "--late", "dry", "--reconnect", "--midi-channel", 3,
+                      "--standby", 50, "--gain", 3, ready=READY, env=env)
+
+    def ask(path):
+        control.send(path)
+        return control.answer(path)
+
+    def state():
+        server.play_silence(2400)
+        answers = [ask(path) for path in ["/gain", "/wet", "/dry", "/bypass", "/mask"]]
+        return [["off" if v == -math.inf else round(v, 4) if isinstance(v, float) else v for v in a]
+                for a in answers], ask("/ab/state")[1]
+
+    def other_state():
+        for message in [["/gain", 1], ["/wet", 0], ["/dry", 0], ["/ab", "off"], ["/bypass", 0], ["/mask/add", "new.txt"]]:
+            control.send(*message)
+        control.send("/mask", 1)
+        wait_for("the first mask", lambda: ask("/mask")[2] == 1)
+
+    here = os.getcwd()
+    for messages, wants in [
+            ([], [["/gain", 3], ["/wet", 0], ["/dry", "off"], ["/bypass", 0], ["/mask", f"{here}/one.txt", 1], 0]),
+            ([["/gain", -6], ["/wet", "off"], ["/dry", -20.5], ["/bypass", 1], ["/mask", 3]],
+             [["/gain", -6], ["/wet", "off"], ["/dry", -20.5], ["/bypass", 1], ["/mask", f"{here}/a b.txt", 3], 0]),
+            ([["/ab", 3, 2]], [["/gain", 3], ["/wet", 0], ["/dry", "off"], ["/bypass", 0], ["/mask", f"{here}/a b.txt", 3], 1]),
+            ([["/ab", 3, 2], ["/ab"]],
+             [["/gain", 3], ["/wet", 0], ["/dry", "off"], ["/bypass", 0], ["/mask", f"{here}/two.txt", 2], 2])]:
+        with PanelControl(client) as control:
+            for message in messages:
+                control.send(*message)
+            wait_for("the state", lambda: state()[0][4][2] == wants[4][2] and state()[1] == wants[5])
+            control.send("/preset/save", "stage")
+            assert control.answer("/preset/saved", "/error") == ["/preset/saved", "stage", "saved: haloconv run stage"]
+            lines = (folder / "stage.conf").read_text().splitlines()
+            other_state()
+            control.send("/preset", "stage")
+            wait_for("the preset", lambda: state() == (wants[:5], wants[5]))
+        client.end()
+        assert f'mask = "{here}/a b.txt"' in lines and not any("new.txt" in line for line in lines), lines
+        for line in ["command = jack", "fade = 0", "late = dry", "reconnect = yes", "midi-channel = 3", "standby = 50"]:
+            assert line in lines, lines
+        client = run.client("run", "stage", ready=READY, env=env)
+        with PanelControl(client) as control:
+            wait_for("the preset", lambda: state() == (wants[:5], wants[5]))
+        client.end()
+        client = run.jack(server, "one.txt", "--preset", "stage", ready=READY, env=env)  # the numbers are of another list
+        assert client.end()["mask"] == "one.txt"
+        (folder / "stage.conf").unlink()
+        client = run.jack(server, *names, "--panel", 0, "--fade", 0, "--late", "dry", "--reconnect", "--midi-channel", 3,
+                          "--standby", 50, "--gain", 3, ready=READY, env=env)
+    client.end()
+
+
+def test_a_saved_preset_replaces_no_other(run, server):
+    """Only what the session saved itself and nobody has edited, or what it is told to; each refusal is one line."""
+    for name in ["one", "two"]:
+        pathlib.Path(f"{name}.txt").write_text("1\n")
+    folder, env = saving("config")
+    folder.mkdir(parents=True)
+    (folder / "mine.conf").write_text("mask = /a.wav\n"), (folder / "linked.conf").symlink_to("nowhere")
+    client = run.jack(server, "one.txt", "two.txt", "--panel", 0, ready=READY, env=env)
+    with WebSocket(port_of(client)) as panel, PanelControl(client) as control:
+        assert control.ask("/preset/save", "stage")[:2] == ["/preset/saved", "stage"]
+        wait_for("the list", lambda: panel.answer("/hello")[1]["presets"] == ["mine", "stage"])
+        control.send("/gain", -7)
+        assert control.ask("/preset/save", "stage")[:2] == ["/preset/saved", "stage"]
+        edited = (folder / "stage.conf").read_text().replace("gain = -7", "gain = -8")
+        (folder / "stage.conf").write_text(edited)
+        for words in [["stage"], ["mine"], ["../up"], [".up"], ["-q"], ["x" * 101], ["a\nb"], [1], ["x", "y"], ["x", 1],
+                      ["linked"]]:
+            assert control.ask("/preset/save", *words)[:2] == ["/error", "/preset/save"], words
+        assert (folder / "stage.conf").read_text() == edited and "gain = -8" in edited
+        assert control.ask("/preset/save", "stage", "replace")[:2] == ["/preset/saved", "stage"]
+        assert control.ask("/key", "S")[:2] == ["/preset/saved", "session"]
+        assert control.ask("/preset/save")[:2] == ["/preset/saved", "session-2"]
+        names = ["linked.conf", "mine.conf", "session-2.conf", "session.conf", "stage.conf"]
+        assert sorted(os.listdir(folder)) == names and (folder / "mine.conf").read_text() == "mask = /a.wav\n"
+        folder.rename("elsewhere"), folder.write_text("no folder")
+        path, about, why = control.ask("/preset/save", "late")
+        assert why.startswith(f"{folder}: ") and why.endswith("; give a folder that can be made"), why
+    client.end()
+
+
 def test_a_panel_sees_sources_move(run, server):
     write("head.wav", np.full((8, 2), 0.25, np.float32))
     client = run.jack(server, "head.wav", "--sources", 2, "--panel", 0, ready=READY)
@@ -318,7 +413,8 @@ def test_other_machines_need_the_token(run, server):
     pathlib.Path("one.txt").write_text("1\n")
     client = run.jack(server, "one.txt", "--panel", "0.0.0.0:0", ready=READY)
     port, token = port_of(client), re.search(r"panel: http://\S+/#([0-9a-f]{32})$", client.said(), re.M)[1]
-    for first in [["/gain", -60], ["/token", token[:-1]], ["/token", "0" * 32], ["/token"], ["/token", 1]]:
+    for first in [["/gain", -60], ["/preset/save", "stranger"], ["/token", token[:-1]], ["/token", "0" * 32], ["/token"],
+                  ["/token", 1]]:
         with WebSocket(port) as panel:
             panel.send(*first)
             assert panel.answer()[:2] == ["/error", "/token"], first

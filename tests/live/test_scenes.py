@@ -376,6 +376,46 @@ def test_a_preset_has_sources(run):
     client.end()
 
 
+def test_positions_and_distances_are_saved_as_a_preset(run):
+    """In the session, and by `haloconv run`. What no preset holds is named."""
+    env = {"XDG_CONFIG_HOME": os.path.abspath("config")}
+    make_bank()
+    client = run.jack(run.server(128), "bank.csv", "--sources", 2, "--osc", 0, "--mix", env=env, ready=r"OSC on port \d+")
+
+    def state():
+        assert control.ask("/preset/save", "check", "replace")[0] == "/preset/saved"
+        lines = pathlib.Path("config/haloconv/check.conf").read_text().splitlines()
+        return ([round(v, 3) for n in (1, 2) for v in control.ask(f"/source/{n}/aed")[1:]],
+                [line for line in lines if "distance-gain" in line])
+
+    with control_of(client) as control:
+        for message in [["/source/1/aed", 30.5, -10, 2.25], ["/source/2/aed", -170, 80, 0.5], ["/distance-gain", 2, 0.25]]:
+            control.send(*message)
+        want = state()
+        assert want == ([30.5, -10, 2.25, -170, 80, 0.5], ["distance-gain = 2,0.25"])
+        assert control.ask("/preset/save", "stage") == ["/preset/saved", "stage", "saved: haloconv run stage"]
+        lines = pathlib.Path("config/haloconv/stage.conf").read_text().splitlines()
+        assert "sources = 2" in lines and "mix = yes" in lines and lines.count("place = 1:30.5,-10,2.25") == 1, lines
+        for message in [["/source/1/aed", 0, 0, 1], ["/source/2/aed", 0, 0, 1], ["/distance-gain", "off"]]:
+            control.send(*message)
+        assert state() != want
+        assert control.ask("/preset", "stage")[0] == "/mask"
+        assert state() == want
+        for i, message in enumerate([["/source/1/gain", -3], ["/source/1/mute", 1], ["/source/2/entry", 1],
+                                     ["/listener/xyz", 1, 0, 0]]):
+            control.send(*message)
+            assert control.ask("/preset/save", f"more{i}")[2].endswith(
+                "; without gains, mutes and entries of sources, and the listener"), message
+            for undo in [["/source/1/gain", 0], ["/source/1/mute", 0], ["/source/2/aed", 0, 0, 1], ["/listener/xyz", 0, 0, 0]]:
+                control.send(*undo)
+            assert control.ask("/preset/save", "check", "replace")[2] == "saved: haloconv run check"
+    client.end()
+    client = run.client("run", "stage", env=env, ready=r"OSC on port \d+")
+    with control_of(client) as control:
+        assert state() == want
+    client.end()
+
+
 def test_a_configuration_has_sources_beside_other_lines(run):
     """Two sources, and an input that a line of jconvolver's connects; the command line has the last word on places."""
     make_bank()

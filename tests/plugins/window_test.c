@@ -1028,6 +1028,21 @@ static void an_empty_side_shows_the_mask_of_the_other(const char *backend)
     settle(&h);
     check(strcmp(h.w->wanted, fake.state.mask[0]) == 0, "the picture shows \"%s\"", h.w->wanted);
     check(!browser_can_load(h.w), "the response that plays can be loaded");
+    static const struct {
+        bool has_b;
+        int side;
+        const char *a, *b;
+    } rows[] = {{false, 0, "A  Hall.wav", "B  empty"},
+                {false, 1, "A  Hall.wav", "B (plays A)"},
+                {true, 1, "A  Hall.wav", "B  Room.wav"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int side = 0; side < 2; side++) {
+            char text[WINDOW_PATH + 40];
+            (void)snprintf(h.w->state.mask[1], WINDOW_PATH, "%s", rows[i].has_b ? "/Room.wav" : "");
+            h.w->state.side = rows[i].side;
+            draw_side_text(h.w, side, text, sizeof text);
+            check(strcmp(text, side ? rows[i].b : rows[i].a) == 0, "row %zu: \"%s\"", i, text);
+        }
     host_close(&h);
 }
 
@@ -1077,6 +1092,37 @@ static void a_response_is_chosen_by_keys(const char *backend)
     until(&h, h.w->list_view == LIST_TOP, "Backspace does not leave the root");
     key(&h, XK_Escape, false);
     until(&h, h.w->selected == -1 && strcmp(h.w->wanted, fake.loaded) == 0, "Escape does not show the mask");
+    host_close(&h);
+}
+
+/* Those of the model by their names, then the last one used: that of the list, at first that of the mask that plays. */
+static void the_top_lists_the_last_folder_used(const char *backend)
+{
+    static const char *const names[] = {"Masks that ship"};
+    struct window_model named = model;
+    named.folder_names = names;
+    named.n_presets = 3, named.presets = presets;
+    struct host h = host_open(&named, 1);
+    (void)snprintf(fake.state.mask[0], WINDOW_PATH, "%s/More/Plate.wav", folder);
+    settle(&h);
+    char path[WINDOW_PATH];
+    for (int i = 0; i < 2; i++) {
+        click_part(&h, PART_FOLDER);
+        until(&h, h.w->list_view == LIST_TOP && h.w->n_rows == 3, "%d rows", h.w->n_rows);
+        check(strcmp(browser_row_name(h.w, 0), "Presets") == 0 && strcmp(browser_row_name(h.w, 1), names[0]) == 0,
+              "the rows are %s and %s", browser_row_name(h.w, 0), browser_row_name(h.w, 1));
+        browser_row_path(h.w, 2, path);
+        check(strcmp(path + strlen(folder), i ? "/Other" : "/More") == 0, "the last folder is %s", path);
+        browser_activate(h.w, 2);
+        until(&h, h.w->list_view == LIST_FOLDER && strcmp(h.w->folder, path) == 0, "it does not open");
+        (void)snprintf(h.w->folder, sizeof h.w->folder, "%s/Other", folder);
+        browser_open(h.w, LIST_TOP, "");
+        browser_open(h.w, LIST_PRESETS, "");
+    }
+    browser_open(h.w, LIST_FOLDER, folder);
+    check(strcmp(browser_folder_name(h.w), names[0]) == 0, "the folder is %s", browser_folder_name(h.w));
+    click_part(&h, PART_FOLDER);
+    until(&h, h.w->list_view == LIST_TOP && h.w->n_rows == 2, "a folder of the model is listed twice");
     host_close(&h);
 }
 
@@ -1387,6 +1433,7 @@ int main(void)
         TEST(an_empty_side_shows_the_mask_of_the_other, 0),
         TEST(a_response_is_chosen_seen_and_loaded_by_mouse, 0),
         TEST(a_response_is_chosen_by_keys, 0),
+        TEST(the_top_lists_the_last_folder_used, 0),
         TEST(a_file_that_is_not_a_response_says_why, 0),
         TEST(previews_tell_banks_configurations_and_large_files, 0),
         TEST(names_that_are_not_utf8_do_not_stop_the_drawing, 0),

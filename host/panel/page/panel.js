@@ -249,6 +249,11 @@ class List {
 
 const maskList = new List($("mask-list"), i => send("/mask", i + 1));
 const presetList = new List($("preset-list"), i => send("/preset", state.hello.presets[i]));
+$("preset-save").onclick = () => {
+  const name = prompt("Name of the preset (empty: a free one)", ""), {presets} = state.hello;
+  if (name === null || presets.includes(name) && !confirm(`Replace ${name}?`)) return;
+  send("/preset/save", ...name ? [name] : [], ...presets.includes(name) ? ["replace"] : []);
+};
 function find() {
   const isFound = maskList.find($("find").value), {masks} = state.hello;
   $("no-mask").hidden = isFound;
@@ -375,7 +380,6 @@ function hello(fields) {
   presetList.show(presets, presets);
   $("find").hidden = masks.length <= 8;
   find();
-  $("presets").hidden = presets.length === 0;
   $("drop").hidden = !fields.can_upload;
   $("meters").classList.toggle("many", Math.max(n_in, n_out) > 24);
   for (const id of ["a", "b"]) fill($(id), ready.map(number => names[number - 1]), ready);
@@ -1037,7 +1041,8 @@ const handlers = {
     if (path === "/subscribe") return void (reason = `haloconv takes no more pages: ${why}. This page tries again.`);
     if (path === "/ab") showPair(); /* the choice was refused */
     showError(why);
-  }
+  },
+  "/preset/saved": (name, text) => announce(text)
 };
 
 document.addEventListener("keydown", event => {

@@ -11,7 +11,7 @@ import typing
 
 import numpy as np
 import pytest
-from conftest import good, haloconv, noise, write
+from conftest import BUILD, good, haloconv, noise, write
 
 RATE = 48000
 WRONG = ["abc", "-1e30", "nan", "[ 7 ]", "{ z = 7 }", "7 7"]
@@ -237,3 +237,57 @@ def test_a_key_or_value_that_a_reader_does_not_know_is_obeyed_refused_or_named(n
         if not (names_file or names_value or (is_value and status == 0 and got != want)):
             silent.append((words, status, said))
     assert not silent, "\n".join(map(str, silent))
+
+
+# ---- SOFA and chunks of WAV -------------------------------------------------------------------------------------------
+def sofa(path, names=None):
+    """names: how variables and attributes (VARIABLE:ATTRIBUTE) are called instead."""
+    h5py = pytest.importorskip("h5py", reason="no h5py; make setup-test installs it")
+    called = lambda name: (names or {}).get(name, name)  # noqa: E731
+    with h5py.File(path, "w") as f:
+        for name, text in {"Conventions": "SOFA", "SOFAConventions": "SimpleFreeFieldHRIR", "DataType": "FIR"}.items():
+            f.attrs[called(f":{name}").lstrip(":")] = np.bytes_(text)
+        for name, value, kind, unit in [
+                ("Data.IR", noise(80).reshape(2, 2, 20), "", ""), ("Data.SamplingRate", [48.0], "", "kilohertz"),
+                ("Data.Delay", [[0.001, 0]], "", "second"), ("SourcePosition", [[30, 0, 1], [-30, 0, 1]], "spherical", "degree, degree, metre"),
+                ("ReceiverPosition", [[[0.0], [-9], [0]], [[0], [9], [0]]], "cartesian", "centimetre"),
+                ("EmitterPosition", [[[0.0], [50], [0]]], "cartesian", "centimetre"),
+                ("ListenerPosition", [[10.0, 0, 0]], "cartesian", "centimetre"), ("ListenerView", [[0.0, 1, 0]], "cartesian", "metre"),
+                ("ListenerUp", [[1.0, 0, 0]], "cartesian", "metre")]:
+            data = f.create_dataset(called(name), data=np.asarray(value, "f8"))
+            for attribute, text in (("Type", kind), ("Units", unit)):
+                if text:
+                    data.attrs[called(f"{name}:{attribute}").split(":")[-1]] = np.bytes_(text)
+
+
+SOFA_NAMES = [":Conventions", ":SOFAConventions", ":DataType", "Data.IR", "Data.SamplingRate", "Data.SamplingRate:Units",
+              "Data.Delay", "Data.Delay:Units", "SourcePosition", "SourcePosition:Type", "SourcePosition:Units", "ReceiverPosition",
+              "ReceiverPosition:Units", "EmitterPosition:Units", "ListenerPosition", "ListenerPosition:Units", "ListenerView", "ListenerUp"]
+
+
+@pytest.mark.skipif("HDF5" not in (BUILD / "flags").read_text(), reason="no HDF5 in the build")
+def test_a_name_in_a_sofa_file_with_a_letter_wrong_is_named(files):
+    sofa("a.sofa")
+    want = good("info", "a.sofa")
+    assert "the defaults count" not in want.stdout + want.stderr, want
+    for name in SOFA_NAMES:
+        stem, _, last = name.rpartition(":")
+        for wrong in letters_wrong(last):
+            sofa("a.sofa", {name: f"{stem}:{wrong}" if ":" in name else wrong})
+            done = haloconv("info", "a.sofa")
+            said = [line for line in (done.stdout + done.stderr).splitlines() if last in line or "(none)" in line]
+            assert said if done.returncode == 0 else "a.sofa" in done.stderr, (name, wrong, done)
+
+
+def test_a_chunk_with_a_letter_wrong_is_named_as_dropped(files):
+    """Chunks that a program knows are kept (test_metadata.py); a chunk of any other name is named."""
+    write("plain.wav", noise(300), RATE, "PCM_16")
+    plain = pathlib.Path("plain.wav").read_bytes()
+    assert "dropped" not in good("convolve", "plain.wav", "ir.wav", "-o", "y.wav", "--backend", "cpu").stderr
+    for name in ("bext", "cue ", "smpl", "iXML", "cart", "inst", "LIST", "acid", "\x1b[2J"):
+        wrong = [name] if name in ("acid", "\x1b[2J") else [one for one in letters_wrong(name) if len(one) == 4]
+        for one in wrong:
+            body = plain[8:] + one.encode() + (4).to_bytes(4, "little") + b"abcd"
+            pathlib.Path("in.wav").write_bytes(b"RIFF" + len(body).to_bytes(4, "little") + body)
+            done = good("convolve", "in.wav", "ir.wav", "-o", "y.wav", "--backend", "cpu")
+            assert f"y.wav: dropped: {one.split()[0]}".replace("\x1b", "?") in done.stderr, (one, done.stderr)

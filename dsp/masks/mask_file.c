@@ -271,7 +271,7 @@ static int coefficient_read(const struct text_line *text, const char *at, const 
         return fail(HC_EINVAL, why, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
                     text->line, length, at);
     }
-    if (isfinite(number) && fabs(number) > (double)FLT_MAX)
+    if (isfinite(number) && fabs(number) >= 0x1.ffffffp127) /* smaller ones are rounded to the largest float */
         return fail(HC_EINVAL, why, "%s:%zu: %g is out of the range of a float; scale the coefficients", text->path,
                     text->line, number);
     *value = (float)number;

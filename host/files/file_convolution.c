@@ -110,8 +110,10 @@ static void shift_records(unsigned char *chunk, uint32_t *bytes, size_t n_at, si
         to += RECORD_BYTES;
         n_kept++;
     }
-    memmove(chunk + to, chunk + from, *bytes - from);
-    *bytes -= from - to;
+    /* libsndfile takes what is behind the last marker for the next chunk; loops may have data of the sampler there. */
+    uint32_t rest = n_at == 0 ? 0 : *bytes - from;
+    memmove(chunk + to, chunk + from, rest);
+    *bytes = to + rest;
     n_kept = htole32(n_kept);
     memcpy(chunk + n_at, &n_kept, sizeof n_kept);
 }
@@ -158,6 +160,14 @@ static bool chunk_pad(SF_CHUNK_INFO *chunk)
     return padded > 0;
 }
 
+/* Has the MARK of an AIFF all markers that it counts? libsndfile reads on behind it otherwise. */
+static bool marks_fit(const unsigned char *data, uint32_t bytes)
+{
+    uint32_t n = bytes < 2 ? 1 : data[0] << 8 | data[1], at = 2;
+    for (; n > 0 && at + 7 <= bytes; n--) at += 6 + (data[at + 6] | 1u) + 1; /* number, position, name */
+    return n == 0 && at <= bytes;
+}
+
 /* Copies a chunk; to: NULL = a file of another family. A pipe has passed it. false: it is not kept. */
 static bool chunk_copy(SNDFILE *to, const SF_CHUNK_ITERATOR *from, const char *id, const struct sound_in *in,
                        uint32_t *kept)
@@ -166,13 +176,18 @@ static bool chunk_copy(SNDFILE *to, const SF_CHUNK_ITERATOR *from, const char *i
     bool is_list = strcmp(id, "LIST") == 0;
     if (in->is_pipe) return is_list; /* the other chunks of a LIST say that it had markers */
     if (sf_get_chunk_size(from, &chunk) != SF_ERR_NO_ERROR || chunk.datalen > KEPT_BYTES - *kept) return false;
+    if (chunk.datalen == 0) return false; /* libsndfile would divide by its size in a file that it reads through us */
     chunk.data = calloc(chunk.datalen + 4, 1);
     bool good = chunk.data && sf_get_chunk_data(from, &chunk) == SF_ERR_NO_ERROR;
     bool is_text = good && is_list && memcmp(chunk.data, "adtl", 4) != 0; /* LIST INFO: strings of sound_in */
     if (good && !is_text && to) {
         memcpy(chunk.id, id, 4);
+        uint32_t least = strcmp(id, "smpl") == 0 ? 36 : 4; /* libsndfile reads these bytes unasked */
+        uint32_t most = strcmp(id, "cue ") == 0 ? 4 + 2500 * RECORD_BYTES : KEPT_BYTES; /* its maximum of markers */
         chunk_shift(id, chunk.data, &chunk.datalen, in->first);
-        good = chunk_pad(&chunk) && sf_set_chunk(to, &chunk) == SF_ERR_NO_ERROR;
+        good = strcmp(id, "MARK") != 0 || marks_fit(chunk.data, chunk.datalen);
+        good = good && chunk.datalen >= least && chunk.datalen <= most && chunk_pad(&chunk) &&
+               sf_set_chunk(to, &chunk) == SF_ERR_NO_ERROR;
         *kept += chunk.datalen;
     }
     free(chunk.data);
@@ -194,7 +209,9 @@ static unsigned unknown_add(const struct sound_in *in, unsigned said, char names
     unsigned found = 0;
     for (SF_CHUNK_ITERATOR *at = sf_get_chunk_iterator(in->file, NULL); at; at = sf_next_chunk_iterator(at)) {
         char byte, id[5] = "";
-        SF_CHUNK_INFO chunk = {.datalen = 1, .data = &byte};
+        SF_CHUNK_INFO chunk = {.data = &byte};
+        if (sf_get_chunk_size(at, &chunk) != SF_ERR_NO_ERROR || chunk.datalen == 0) continue;
+        chunk.datalen = 1;
         if (sf_get_chunk_data(at, &chunk) != SF_ERR_NO_ERROR) continue;
         memcpy(id, chunk.id, 4);
         int known = 0;

@@ -291,3 +291,20 @@ def test_a_chunk_with_a_letter_wrong_is_named_as_dropped(files):
             pathlib.Path("in.wav").write_bytes(b"RIFF" + len(body).to_bytes(4, "little") + body)
             done = good("convolve", "in.wav", "ir.wav", "-o", "y.wav", "--backend", "cpu")
             assert f"y.wav: dropped: {one.split()[0]}".replace("\x1b", "?") in done.stderr, (one, done.stderr)
+
+
+@pytest.mark.parametrize("name", [b"bext", b"acid"])
+def test_an_empty_chunk_in_a_sound_with_an_edited_header_ends_no_program(name, files):
+    """libsndfile divided by the chunk's size: SIGFPE."""
+    body = (b"WAVEfmt " + b"\x10\0\0\0\1\0\1\0\x40\x1f\0\0\0\x7d\0\0\4\0\x10\0data\x10\0\0\0" + bytes(16)
+            + name + bytes(4))  # frames of 4 bytes, which "16 bits" contradicts
+    pathlib.Path("in.wav").write_bytes(b"RIFF" + len(body).to_bytes(4, "little") + body)
+    good("convolve", "in.wav", "ir.wav", "-o", "y.wav", "--backend", "cpu")
+
+
+def test_the_largest_float_in_a_text_is_read_again(files):
+    """Its nine digits are a little larger than it is."""
+    pathlib.Path("big.txt").write_text("3.40282347e+38\n1\n")
+    assert "3.4" in good("info", "big.txt", "--json").stdout
+    pathlib.Path("big.txt").write_text("3.4028236e38\n")
+    assert "out of the range" in haloconv("info", "big.txt").stderr

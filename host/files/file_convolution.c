@@ -110,8 +110,11 @@ static void shift_records(unsigned char *chunk, uint32_t *bytes, size_t n_at, si
         to += RECORD_BYTES;
         n_kept++;
     }
-    /* libsndfile takes what is behind the last marker for the next chunk; loops may have data of the sampler there. */
-    uint32_t rest = n_at == 0 ? 0 : *bytes - from;
+    /* libsndfile takes what is behind the last marker for the next chunk; loops may have data of the sampler there, of
+     * the size in front of them. */
+    uint32_t rest = 0;
+    if (n_at > 0) memcpy(&rest, chunk + at - 4, sizeof rest);
+    rest = le32toh(rest) == *bytes - from ? *bytes - from : 0;
     memmove(chunk + to, chunk + from, rest);
     *bytes = to + rest;
     n_kept = htole32(n_kept);

@@ -1,6 +1,5 @@
-"""Each reader of a text says what it does not understand: a key with a letter wrong, a value of a wrong kind, a section or
-a column that it does not know, is obeyed (the output differs), refused with the file's name, or named in a line about the
-file.
+"""Each reader says what it does not understand: a key with a letter wrong, a value of a wrong kind, a section or a column
+that it does not know, is obeyed (the output differs), refused with the file's name, or named in a line about the file.
 
 In the texts below «KEY» is a key and ‹VALUE› a value; each is changed in turn.
 """
@@ -41,12 +40,14 @@ def changes(text):
         key = plain[i] if part[:1] == "«" else key
         for wrong in sorted(letters_wrong(key)) if part[:1] == "«" else WRONG if part[:1] == "‹" else ():
             words = [wrong.strip('"[]{} '), *([key] if part[:1] == "‹" and key else ())]
-            yield "".join([*plain[:i], wrong, *plain[i + 1:]]), words, part[:1] == "‹"
+            changed = "".join([*plain[:i], wrong, *plain[i + 1:]])
+            yield changed, words, part[:1] == "‹"
 
 
 def unknown(text, replacements):
     for was, new, *words in replacements:
-        yield text.replace(was, new, 1), words or [word for word in re.findall(r"[\w.]+", new) if word not in was] or [new], False
+        added = [word for word in re.findall(r"[\w.]+", new) if word not in was]
+        yield text.replace(was, new, 1), words or added or [new], False
 
 
 def outcome(reader, want=None):

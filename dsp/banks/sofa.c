@@ -28,6 +28,7 @@ struct sofa {
     struct sofa_reader reader;
     const char *path;
     char convention[SOFA_TEXT];
+    char lacks[240]; /* names that AES69 requires and the file lacks, for a note */
     size_t n_measurements, n_receivers, n_emitters, n_taps;
     bool has_emitters;         /* FIRE, FIR-E: an entry is a pair of measurement and emitter */
     bool taps_before_emitters; /* FIR-E: [N][E]                                              */
@@ -57,6 +58,14 @@ static int variable_look(const struct sofa *sofa, const char *name, struct sofa_
                 sofa->path, name);
 }
 
+/* Records that a variable, or an attribute of it, is missing, so that its default counts: its name may be misspelt. */
+static void lacks(struct sofa *sofa, const char *name, const char *attribute)
+{
+    size_t used = strlen(sofa->lacks);
+    snprintf(sofa->lacks + used, sizeof sofa->lacks - used, "%s%s%s%s", used ? ", " : "", name, *attribute ? ":" : "",
+             attribute);
+}
+
 /* Reads a variable of n values into *values. */
 static int values_read(const struct sofa *sofa, const char *name, size_t n, float **values, struct reason *why)
 {
@@ -72,12 +81,13 @@ static int values_read(const struct sofa *sofa, const char *name, size_t n, floa
 }
 
 /* Reads the unit of a variable, which must be of quantity a or b. *unit NULL: no unit. The message names `known`. */
-static int unit_read(const struct sofa *sofa, const char *name, struct sofa_variable *v, enum sofa_quantity a,
+static int unit_read(struct sofa *sofa, const char *name, struct sofa_variable *v, enum sofa_quantity a,
                      enum sofa_quantity b, const char *known, const struct sofa_unit **unit, struct reason *why)
 {
     const struct sofa_unit *units[3];
     int n = sofa_units_read(v->units, units);
     *unit = n == 1 ? units[0] : NULL;
+    if (n == 0) lacks(sofa, name, "Units");
     if (n == 0 || (*unit && ((*unit)->quantity == a || (*unit)->quantity == b))) return HC_OK;
     return fail(HC_EINVAL, why, "%s: %s is in the unit \"%s\", and only %s can be read; repair its attribute Units",
                 sofa->path, name, plain(v->units), known);
@@ -91,11 +101,13 @@ struct triplets {      /* coordinates for each measurement or for all */
 };
 
 /* Finds the coordinates and units of a variable by its attributes. The default is cartesian, in metres. */
-static int coordinates_read(const struct sofa *sofa, const char *name, struct sofa_variable *v,
-                            struct triplets *triplets, struct reason *why)
+static int coordinates_read(struct sofa *sofa, const char *name, struct sofa_variable *v, struct triplets *triplets,
+                            struct reason *why)
 {
     const struct sofa_unit *units[3];
     int n = sofa_units_read(v->units, units);
+    if (!*v->type) lacks(sofa, name, "Type");
+    if (n == 0) lacks(sofa, name, "Units");
     if (strncmp(v->type, "spherical h", 11) == 0)
         return fail(HC_EUNSUPPORTED, why,
                     "%s: %s are spherical harmonics, which are not directions; use a file with positions", sofa->path,
@@ -132,7 +144,7 @@ static int check_finite(const struct sofa *sofa, const char *name, const float *
 
 /* Reads [n_items][3] or [n_items][3][M] values, or if n_items is 0, [1 or M][3]. usual: default for a missing variable;
  * NULL: the variable is required. */
-static int triplets_read(const struct sofa *sofa, const char *name, size_t n_items, const float usual[3],
+static int triplets_read(struct sofa *sofa, const char *name, size_t n_items, const float usual[3],
                          struct triplets *triplets, struct reason *why)
 {
     struct sofa_variable v;
@@ -148,6 +160,7 @@ static int triplets_read(const struct sofa *sofa, const char *name, size_t n_ite
         triplets->values = malloc(3 * sizeof *triplets->values);
         if (!triplets->values) return fail(HC_ENOMEM, why, "%s: no memory for %s; free some memory", sofa->path, name);
         memcpy(triplets->values, usual, 3 * sizeof *usual);
+        if (strncmp(name, "Listener", 8) == 0) lacks(sofa, name, "");
         return HC_OK;
     }
     if (v.n != 3 * items && v.n != 3 * items * m)
@@ -219,7 +232,7 @@ static void geometry_free(struct geometry *g)
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]->values);
 }
 
-static int geometry_read(const struct sofa *sofa, struct geometry *g, struct reason *why)
+static int geometry_read(struct sofa *sofa, struct geometry *g, struct reason *why)
 {
     static const float zero[3] = {0, 0, 0}, ahead[3] = {1, 0, 0}, above[3] = {0, 0, 1};
     int error = triplets_read(sofa, "SourcePosition", 0, sofa->has_emitters ? zero : NULL, &g->source, why);
@@ -377,7 +390,7 @@ static int shape_read(struct sofa *sofa, struct reason *why)
     return sofa->is_spectra ? frequencies_read(sofa, sofa->n_taps, why) : HC_OK;
 }
 
-static int rate_read(const struct sofa *sofa, int *rate, struct reason *why)
+static int rate_read(struct sofa *sofa, int *rate, struct reason *why)
 {
     struct sofa_variable v;
     float *values;
@@ -533,7 +546,7 @@ static int samples_read(const struct sofa *sofa, struct bank *bank, struct reaso
 
 /* Reads Data.Delay, [1 or M][R] or [1 or M][R][E], into delays[n_entries * n_out]. *delays is NULL if absent; *max is
  * the longest. */
-static int delays_read(const struct sofa *sofa, int rate, double **delays, double *max, struct reason *why)
+static int delays_read(struct sofa *sofa, int rate, double **delays, double *max, struct reason *why)
 {
     struct sofa_variable v;
     size_t n_r = sofa->n_receivers, n_e = sofa->n_emitters, n_m = sofa->n_measurements;
@@ -542,6 +555,7 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
     *max = 0;
     bool is_there;
     int error = variable_look(sofa, "Data.Delay", &v, &is_there, why);
+    if (!error && !is_there) lacks(sofa, "Data.Delay", "");
     if (error || !is_there || v.n == 0) return error;
     /* A file for several emitters may have delays for receivers only. */
     bool is_full = v.n == n_m * n_r * n_e;
@@ -580,7 +594,7 @@ static int delays_read(const struct sofa *sofa, int rate, double **delays, doubl
     return error;
 }
 
-static int delays_apply(const struct sofa *sofa, struct bank *bank, struct reason *why)
+static int delays_apply(struct sofa *sofa, struct bank *bank, struct reason *why)
 {
     double *delays = NULL, max = 0;
     int error = delays_read(sofa, bank->rate, &delays, &max, why);
@@ -615,7 +629,7 @@ static bool has_wrong_names(const struct sofa *sofa)
 }
 
 /* Puts the left receiver of each pair first. */
-static int receivers_order(const struct sofa *sofa, struct bank *bank, struct reason *why)
+static int receivers_order(struct sofa *sofa, struct bank *bank, struct reason *why)
 {
     struct sofa_variable v;
     struct triplets positions;
@@ -673,6 +687,7 @@ static int bank_from(struct sofa *sofa, struct bank *bank, struct reason *why)
     if (!error) error = positions_make(sofa, &geometry, bank->position, why);
     if (!error) error = delays_apply(sofa, bank, why);
     if (!error) error = receivers_order(sofa, bank, why);
+    if (!error && *sofa->lacks) bank_note(bank, "has no %s: the defaults count", sofa->lacks);
     geometry_free(&geometry);
     return error;
 }

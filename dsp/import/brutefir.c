@@ -45,7 +45,7 @@ static void read_logic(struct brutefir *b, const struct statement *s, void *stru
                           "the script of \"cli\" changes the filters while it plays; "
                           "write its settings into the filters");
         else if (strcmp(module, "cli") == 0)
-            brutefir_note_run(b, s, "\"cli\"");
+            import_note_run(b->import, s->line, s->name, "\"cli\"");
         else if (strcmp(module, "eq") == 0)
             BRUTEFIR_REFUSE(
                 b, s,
@@ -203,15 +203,6 @@ static bool structures_make(struct brutefir *b, const struct statement *first)
     return !arena->is_short;
 }
 
-static void note_run(struct brutefir *b)
-{
-    char more[32] = "";
-    if (b->n_run > b->n_run_named) snprintf(more, sizeof more, " and %d more", b->n_run - b->n_run_named);
-    if (b->n_run)
-        IMPORT_NOTE(b->import, b->run_line, NULL,
-                    "has no effect here, because it controls BruteFIR's run, not the sound: %s%s", b->run, more);
-}
-
 static void read_brutefir(struct import *import)
 {
     struct brutefir b = {.import = import, .block_frames = 65536, .n_blocks = 1};
@@ -226,7 +217,6 @@ static void read_brutefir(struct import *import)
     if (c->arena->is_short || !structures_make(&b, only_structures)) return;
     for (const struct statement *s = only_structures; s && !c->arena->is_short; s = s->next)
         structures[structure_of(s)].read(&b, s);
-    note_run(&b);
     if (b.n_device_channels[BRUTEFIR_IN]) c->n_in = b.n_device_channels[BRUTEFIR_IN];
     if (b.n_device_channels[BRUTEFIR_OUT]) c->n_out = b.n_device_channels[BRUTEFIR_OUT];
     if (!c->arena->is_short) brutefir_network(&b);

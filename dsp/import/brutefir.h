@@ -56,8 +56,6 @@ struct brutefir {
     struct brutefir_channel *channels[2]; /* [n_channels]                                        */
     struct brutefir_filter *filters;  /* [n_filters]                                             */
     int n_coeffs, n_filters, n_channels[2], n_device_channels[2];
-    char run[400];                    /* statements that control the run, not the sound, for one note */   
-    int run_line, n_run, n_run_named; /* line of the first such statement; their number; their number in `run` */
 };
 
 /* Connects the filters, and sets the outputs of the network. */

@@ -121,14 +121,12 @@ static void read_device(struct brutefir *b, const struct statement *s, void *str
     if (!value) return;
     char quoted[48];
     snprintf(quoted, sizeof quoted, "\"%.40s\"", value->text);
-    if (strcmp(value->text, "jack") != 0) brutefir_note_run(b, s, quoted);
+    if (strcmp(value->text, "jack") != 0) import_note_run(b->import, s->line, s->name, quoted);
     for (const struct statement *p = value->block; p && strcmp(value->text, "jack") == 0; p = p->next) {
         if (strcmp(p->name, "ports") == 0)
             d->ports = p;
         else if (strcmp(p->name, "clientname") == 0 && brutefir_value(b, p, VALUE_STRING))
             b->import->c->client = arena_text(b->import->c->arena, p->values->text);
-        else
-            brutefir_note_run(b, p, NULL);
     }
 }
 

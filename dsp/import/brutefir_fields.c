@@ -38,18 +38,6 @@ bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum valu
     return good && s->n_values <= n_channels;
 }
 
-void brutefir_note_run(struct brutefir *b, const struct statement *s, const char *what)
-{
-    char text[160];
-    size_t used = strlen(b->run);
-    int length = snprintf(text, sizeof text, "%s%.60s%s%.60s (line %d)", used ? ", " : "", s->name, what ? " " : "",
-                          what ? what : "", s->line);
-    if (b->n_run++ == 0) b->run_line = s->line;
-    if (used + (size_t)length >= sizeof b->run) return;
-    memcpy(b->run + used, text, (size_t)length + 1);
-    b->n_run_named++;
-}
-
 void brutefir_warn_missing(struct brutefir *b, int line, const char *structure, const char *field, const char *usual)
 {
     IMPORT_WARN(b->import, line, structure,
@@ -57,6 +45,20 @@ void brutefir_warn_missing(struct brutefir *b, int line, const char *structure, 
 }
 
 /* ---- fields ------------------------------------------------------------------------------------- */
+
+/* Checks the blocks behind the values of a field: only the values of two fields, the names of modules, have a block. */
+static void check_blocks(struct brutefir *b, const struct statement *s)
+{
+    const char *known = NULL;
+    if (strcmp(s->name, "device") == 0)
+        known = "ports clientname | priority device param ignore_xrun access link path skip append loop text";
+    if (strcmp(s->name, "logic") == 0) known = "script debug_dump_filter | port echo line_speed";
+    for (const struct value *v = s->values; v < s->values + s->n_values; v++) {
+        if (v->has_block && !known) BRUTEFIR_REFUSE(b, s, "has a block { ... } behind its value; remove the block");
+        for (const struct statement *p = v->has_block && known ? v->block : NULL; p; p = p->next)
+            import_key_check(b->import, p->line, s->name, p->name, known);
+    }
+}
 
 unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const struct field *fields, int n,
                          void *structure)
@@ -74,7 +76,8 @@ unsigned brutefir_fields(struct brutefir *b, const struct statement *s, const st
         if (fields[i].read)
             fields[i].read(b, s, structure);
         else
-            brutefir_note_run(b, s, NULL);
+            import_note_run(b->import, s->line, s->name, "");
+        check_blocks(b, s);
     }
     return seen;
 }

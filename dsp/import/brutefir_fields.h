@@ -23,9 +23,6 @@ bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum valu
 /* Returns the i-th name of a structure: a string, or a number that must be `index`. NULL: an error was reported. */
 const char *brutefir_name(struct brutefir *b, const struct statement *s, int i, int index);
 
-/* Records a statement that controls BruteFIR's run, not the sound, for a note. what: its first value, or NULL. */
-void brutefir_note_run(struct brutefir *b, const struct statement *s, const char *what);
-
 void brutefir_warn_missing(struct brutefir *b, int line, const char *structure, const char *field, const char *usual);
 
 struct field {

@@ -96,14 +96,22 @@ static int count_captured(struct camilladsp *d, const yaml_node_t *capture, cons
                       MASK_MAX_CHANNELS);
 }
 
-/* Warns about keys that look like those that change the sound; the others are many, and differ between versions. */
-static void warn_keys(struct yaml *y, const yaml_node_t *map, const char *known)
+/* The keys of versions 0.6 to 4.1 that do not change the sound. */
+#define DEVICES_KEYS                                                                                                   \
+    "adjust_period buffersize capture_samplerate chunksize enable_rate_adjust enable_resampling multithreaded "        \
+    "queuelimit rate_measure_interval resampler resampler_type silence_threshold silence_timeout stop_on_rate_change " \
+    "target_level volume_ramp_time worker_threads"
+#define DEVICE_KEYS                                                                                                    \
+    "type device format filename autoconnect_to avoid_blocking_read change_format dbus_path exclusive extra_samples "  \
+    "link_mute_control link_volume_control loopback node_description node_group_name node_name polling read_bytes "    \
+    "retry_on_error service signal skip_bytes stop_on_inactive wav_header"
+
+static void check_keys(struct yaml *y, const yaml_node_t *map, const char *known)
 {
+    yaml_keys(y, map, NULL);
     for (int i = 0; i < yaml_pairs(map); i++) {
-        const yaml_node_t *node = yaml_key(y, map, i);
-        const char *key = yaml_text_of(node), *word;
-        int near = import_key_is_known(known, key) ? 0 : import_key_near(known, key, &word);
-        if (near) YAML_WARN(y, node, "unknown key \"%.40s\" has no effect; write %.*s", key, near, word);
+        const yaml_node_t *key = yaml_key(y, map, i);
+        import_key_check(y->import, yaml_line(key), y->statement, yaml_text_of(key), known);
     }
 }
 
@@ -117,9 +125,9 @@ static void read_devices(struct camilladsp *d, const yaml_node_t *root)
     if (!devices) return;
     const yaml_node_t *capture = yaml_map(y, devices, "capture", true);
     const yaml_node_t *playback = yaml_map(y, devices, "playback", false);
-    warn_keys(y, devices, "samplerate capture playback volume_limit");
-    warn_keys(y, capture, "channels labels");
-    warn_keys(y, playback, "channels");
+    check_keys(y, devices, "samplerate capture playback volume_limit | " DEVICES_KEYS);
+    check_keys(y, capture, "channels labels | " DEVICE_KEYS);
+    check_keys(y, playback, "channels | " DEVICE_KEYS);
     if (!capture) return;
     c->defined_line = yaml_line(devices);
     c->rate = d->rate = yaml_whole(y, devices, "samplerate", -1, 1000, 1 << 22);
@@ -244,6 +252,7 @@ static void do_mixer(struct pipeline *p, const yaml_node_t *step)
     const yaml_node_t *channels = yaml_map(y, mixer, "channels", true);
     const yaml_node_t *mapping = yaml_list(y, mixer, "mapping", true);
     if (!channels) return;
+    yaml_keys(y, channels, "in out");
     int n_in = yaml_whole(y, channels, "in", -1, 1, MASK_MAX_CHANNELS);
     int n_out = yaml_whole(y, channels, "out", -1, 1, MASK_MAX_CHANNELS);
     const struct signal **mixed = arena_alloc(c->arena, (size_t)n_out, sizeof *mixed);

@@ -108,6 +108,7 @@ static bool head_read(struct reader *r)
         return false;
     }
     if (words[3]) name_outputs(r, words[3]);
+    if (line && (words[0] = word_read(&line))) REFUSE(r, NULL, "\"%.20s\" is one word too many; remove it", words[0]);
     return true;
 }
 

@@ -53,6 +53,7 @@ struct reader {
 
 #define EQ_REFUSE(r, ...) report(r, HC_EINVAL, __VA_ARGS__)
 #define EQ_WARN(r, ...) report(r, HC_OK, __VA_ARGS__)
+#define EQ_NOTE(r, ...) report(r, HC_NOTE, __VA_ARGS__)
 
 /* Reports in the second pass only, so that no warning appears twice. */
 static void __attribute__((format(printf, 3, 4))) report(struct reader *r, int code, const char *format, ...)
@@ -236,14 +237,30 @@ static void filter_selected(struct reader *r, const struct filter *filter)
             r->channels[i].signal = signal_filter(r->net, r->channels[i].signal, filter);
 }
 
+/* Warns about words that are neither numbers nor `known`: Equalizer APO skips them. */
+static void warn_words(struct reader *r, const char *parameters, const char *known)
+{
+    char word[25];
+    for (size_t n; *(parameters += strspn(parameters, " \t")); parameters += n) {
+        n = strcspn(parameters, " \t");
+        snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : sizeof word - 1), parameters);
+        if (isalpha((unsigned char)*word) && !import_key_is_known(known, word))
+            EQ_WARN(r, "\"%s\" has no effect; known: %s", word, known);
+    }
+}
+
 static void apply_filter(struct reader *r, char *parameters)
 {
+    static const char words[] = "Fc Hz Gain dB Q BW Oct T60 target ms Order Coefficients";
+    size_t type = strspn(parameters, " \t") + strcspn(parameters, " \t") + 1;
     char why[256] = "";
     const struct filter *filter;
-    if (!equalizer_filter_read(r->net, parameters, r->line, &filter, REASON(why, sizeof why)))
+    if (!equalizer_filter_read(r->net, parameters, r->line, &filter, REASON(why, sizeof why))) {
         EQ_REFUSE(r, "%s", why);
-    else
-        filter_selected(r, filter);
+        return;
+    }
+    if (filter) warn_words(r, parameters + type + strcspn(parameters + type, " \t"), words);
+    filter_selected(r, filter);
 }
 
 static void apply_graphic(struct reader *r, char *parameters)
@@ -264,6 +281,7 @@ static void apply_preamp(struct reader *r, char *parameters)
         EQ_REFUSE(r, "\"%.40s\" is not a gain; write a number of dB", parameters);
         return;
     }
+    warn_words(r, parameters, "dB");
     for (int i = 0; i < r->n_channels; i++)
         if (r->channels[i].is_selected)
             r->channels[i].signal = signal_gain(r->net, r->channels[i].signal, pow(10, db / 20));
@@ -279,6 +297,7 @@ static void apply_delay(struct reader *r, char *parameters)
         EQ_REFUSE(r, "\"%.40s\" is not a delay; write a number of ms or samples", parameters);
         return;
     }
+    warn_words(r, parameters, "ms samples");
     if (!is_ms && r->import->c->rate == 0)
         EQ_WARN(r, "its %g samples are read as samples at 48000 Hz; write ms", delay);
     double seconds = is_ms ? delay / 1000 : network_seconds(r->net, delay);
@@ -459,7 +478,13 @@ static void apply_line(struct reader *r, char *line)
     size_t length = colon ? (size_t)(colon - line) : 0;
     while (length > 0 && strchr(" \t", line[length - 1])) length--;
     r->command = NULL;
-    if (!*line || *line == '#' || !colon) return; /* in Equalizer APO, too, a line without a colon is a comment */
+    if (!*line || *line == '#') return;
+    if (!colon && !line[strspn(line, " \t\r")]) return;
+    if (!colon && strstr(line, " Fc "))
+        EQ_WARN(r, "\"%.40s\" has no colon, and is a comment; write Filter: ON ...", line);
+    else if (!colon)
+        EQ_NOTE(r, "\"%.40s\" has no colon, and is a comment, as in Equalizer APO", line);
+    if (!colon) return;
     const struct command *command = command_find(line, length);
     const char *word;
     char name[40];

@@ -100,6 +100,44 @@ int import_key_near(const char *known, const char *key, const char **word)
     return 0;
 }
 
+void import_note_run(struct import *import, int line, const char *key, const char *what)
+{
+    char text[160];
+    size_t used = strlen(import->run);
+    int length =
+        snprintf(text, sizeof text, "%s%.60s%s%.60s (line %d)", used ? ", " : "", key, *what ? " " : "", what, line);
+    if (import->n_run++ == 0) import->run_line = line;
+    if (used + (size_t)length >= sizeof import->run) return;
+    memcpy(import->run + used, text, (size_t)length + 1);
+    import->n_run_named++;
+}
+
+static void report_run(struct import *import, const char *program)
+{
+    char more[32] = "";
+    if (import->n_run > import->n_run_named)
+        snprintf(more, sizeof more, " and %d more", import->n_run - import->n_run_named);
+    if (import->n_run)
+        IMPORT_NOTE(import, import->run_line, NULL,
+                    "has no effect here, because it controls %s's run, not the sound: %s%s", program, import->run,
+                    more);
+}
+
+void import_key_check(struct import *import, int line, const char *statement, const char *key, const char *known)
+{
+    const char *word, *idle = strchr(known, '|');
+    int near = import_key_near(known, key, &word), n = (int)strcspn(known, "|");
+    if (idle && import_key_is_known(idle, key))
+        import_note_run(import, line, key, "");
+    else if (import_key_is_known(known, key))
+        return;
+    else if (near)
+        IMPORT_WARN(import, line, statement, "unknown key \"%.40s\" has no effect; write %.*s", key, near, word);
+    else
+        IMPORT_WARN(import, line, statement, "unknown key \"%.40s\" has no effect; known: %.*s", key, n ? n : 4,
+                    n ? known : "none");
+}
+
 /* ---- channels ----------------------------------------------------------------------------------- */
 
 static hc_port *ports_make(struct arena *arena, const hc_port *given, int n, const char *stem)
@@ -196,6 +234,7 @@ static void text_read(struct import *import)
     (format ? format : &format_jconvolver)->read(import);
     c_locale_leave(was);
     if (!format) return;
+    report_run(import, format->name);
     choose_rate(c);
     c->defined_line = c->defined_line ? c->defined_line : 1;
 }

@@ -17,6 +17,8 @@ struct import {
     char *text;               /* [bytes + 1], with a final 0 and no other; the reader may overwrite it       */
     size_t bytes;
     bool names_only;          /* the caller wants only client and server: read no sound file                  */
+    char run[600];            /* keys that control the program's run, not the sound, for one note             */
+    int run_line, n_run, n_run_named; /* line of the first such key; their number; their number in `run`      */
 };
 
 struct import_format {
@@ -43,6 +45,13 @@ bool import_key_is_known(const char *known, const char *key);
 /* Returns the length of the word of `known` that differs from the key in one letter only: another, a missing, an added
  * or a swapped one; *word is its start. 0: there is none. */
 int import_key_near(const char *known, const char *key, const char **word);
+
+/* Warns about a key that is not in `known`. Keys behind a word | of `known` are right, but have no effect on the sound:
+ * they are noted. */
+void import_key_check(struct import *import, int line, const char *statement, const char *key, const char *known);
+
+/* Records a key that controls the program's run, not the sound, for one note at the end. what: its first value; "" */
+void import_note_run(struct import *import, int line, const char *key, const char *what);
 
 /* Add an error, warning or note of a reader, with its line, from 1, and its statement. */
 #define IMPORT_REFUSE(import, line, statement, ...)                                                                    \

@@ -9,7 +9,18 @@ enum { MAX_COPIES = 64, MAX_SINK_CHANNELS = 64 }; /* PipeWire's limits */
 #define MODULE "libpipewire-module-filter-chain"
 #define STREAM_KEYS                                                                                                    \
     "node.name node.description media.class target.object node.target audio.rate audio.channels audio.position "       \
-    "audio.layout audio.format audio.allowed-rates"
+    "audio.layout | audio.format audio.allowed-rates"
+#define OTHER_SECTIONS                                                                                                 \
+    "context.spa-libs context.objects context.exec context.properties context.properties.rules context.modules.rules " \
+    "stream.properties stream.rules filter.properties filter.rules node.rules device.rules alsa.properties "           \
+    "alsa.rules "                                                                                                      \
+    "jack.properties jack.rules pulse.properties pulse.properties.rules pulse.rules pulse.cmd avb.properties"
+#define OTHER_MODULES                                                                                                  \
+    "libpipewire-module-rt libpipewire-module-rtkit libpipewire-module-protocol-native "                               \
+    "libpipewire-module-client-node "                                                                                  \
+    "libpipewire-module-adapter libpipewire-module-metadata libpipewire-module-client-device "                         \
+    "libpipewire-module-session-manager libpipewire-module-access libpipewire-module-profiler "                        \
+    "libpipewire-module-spa-node-factory libpipewire-module-link-factory libpipewire-module-portal"
 
 struct graph {
     struct import *import;
@@ -327,6 +338,19 @@ static void warn_volumes(struct import *import, const struct relaxed *graph)
     }
 }
 
+/* The streams of the module have channels of their own, and replace those that the graph suggests. */
+static void warn_ports(struct import *import, const struct relaxed *graph)
+{
+    static const char *const keys[] = {"n_inputs", "n_outputs", "inputs.audio.position", "outputs.audio.position"};
+    for (int i = 0; i < 4; i++) {
+        const struct relaxed *value = relaxed_get(graph, keys[i]);
+        if (value && i < 2) relaxed_whole(import, "filter.graph", graph, keys[i], 0);
+        if (value && (i < 2 || relaxed_is(import, "filter.graph", value, RELAXED_LIST, keys[i])))
+            IMPORT_WARN(import, value->line, keys[i], "is not taken over; give audio.channels or audio.position in %s",
+                        i % 2 ? "playback.props" : "capture.props");
+    }
+}
+
 /* A spatializer stays where its controls say. */
 static void note_sources(struct graph *g)
 {
@@ -344,7 +368,9 @@ static void read_graph(struct graph *g)
     int n_errors = import->c->diagnostics.n_errors;
     const struct relaxed *graph = relaxed_of(import, "args", g->args, "filter.graph", RELAXED_MAP);
     relaxed_keys(import, "filter.graph", graph,
-                 "nodes links inputs outputs capture.volumes playback.volumes input.volumes output.volumes", false);
+                 "nodes links inputs outputs capture.volumes playback.volumes input.volumes output.volumes n_inputs "
+                 "n_outputs inputs.audio.position outputs.audio.position",
+                 false);
     const struct relaxed *nodes = relaxed_of(import, "filter.graph", graph, "nodes", RELAXED_LIST);
     int n = relaxed_count(nodes);
     if (import->c->diagnostics.n_errors > n_errors) return;
@@ -368,6 +394,7 @@ static void read_graph(struct graph *g)
     add_inputs(g, relaxed_of(import, "filter.graph", graph, "inputs", RELAXED_LIST));
     add_outputs(g, relaxed_of(import, "filter.graph", graph, "outputs", RELAXED_LIST));
     warn_volumes(import, graph);
+    warn_ports(import, graph);
     int copies = count_copies(g);
     if (copies == 0 || !order_nodes(g)) return;
     for (int copy = 0; copy < copies && (copy == 0 || import->c->diagnostics.n_errors == 0); copy++)
@@ -482,11 +509,18 @@ static void read_pipewire(struct import *import)
     bool is_read = false;
     import->c->n_in = import->c->n_out = 1;
     import->c->rate = DEFAULT_RATE;
+    relaxed_keys(import, NULL, all, "context.modules | " OTHER_SECTIONS, false);
     const struct relaxed *modules = relaxed_of(import, NULL, all, "context.modules", RELAXED_LIST);
     for (const struct relaxed *module = relaxed_items(modules); module; module = module->next) {
         if (!relaxed_is(import, NULL, module, RELAXED_MAP, "context.modules")) continue;
-        if (strcmp(relaxed_text(import, "context.modules", module, "name", ""), MODULE) != 0) continue;
-        relaxed_keys(import, "context.modules", module, "name args flags condition", false);
+        relaxed_keys(import, "context.modules", module, "name args | flags condition", false);
+        const char *name = relaxed_text(import, "context.modules", module, "name", "");
+        if (strcmp(name, MODULE) != 0) {
+            if (!import_key_is_known(OTHER_MODULES, name))
+                IMPORT_WARN(import, module->line, "context.modules", "\"%.60s\" is not taken over; only %s is", name,
+                            MODULE);
+            continue;
+        }
         const struct relaxed *args = relaxed_of(import, "context.modules", module, "args", RELAXED_MAP);
         if (!args) continue;
         if (is_read)

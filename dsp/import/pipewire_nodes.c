@@ -31,7 +31,7 @@ static void note_q(struct import *import, const struct node *node, const struct 
 void node_check_controls(struct import *import, const struct node *node)
 {
     const char *const *controls = node->type->controls;
-    relaxed_keys(import, node->statement, node->json, "type name label plugin control config", false);
+    relaxed_keys(import, node->statement, node->json, "type name label control config | plugin", false);
     relaxed_keys(import, node->statement, node->config, node->type->keys, false);
     for (const struct relaxed *c = relaxed_members(node->control); c; c = c->next) {
         int n = 0, index = -1, used = 0;
@@ -282,7 +282,7 @@ static void play_dc_block(struct import *import, struct node *node)
 
 /* ---- convolvers --------------------------------------------------------------------------------- */
 
-#define CONVOLVER_KEYS "filename gain delay offset length channel latency resample_quality blocksize tailsize"
+#define CONVOLVER_KEYS "filename gain delay offset length channel | latency resample_quality blocksize tailsize"
 
 static void play_convolver(struct import *import, struct node *node)
 {
@@ -321,9 +321,9 @@ static const struct node_type types[] = {
      {"Gain 1", "Gain 2", "Gain 3", "Gain 4", "Gain 5", "Gain 6", "Gain 7", "Gain 8"}, ""},
     {"invert", 1, 1, play_invert, {NULL}, ""},
     {"linear", 1, 1, play_linear, {"Control", "Mult", "Add"}, ""},
-    {"delay", 1, 1, play_delay, {"Delay (s)", "Feedback", "Feedforward"}, "max-delay latency"},
+    {"delay", 1, 1, play_delay, {"Delay (s)", "Feedback", "Feedforward"}, "max-delay | latency"},
     {"convolver", 1, 1, play_convolver, {NULL}, CONVOLVER_KEYS},
-    {"convolver2", 1, 8, play_convolver_2, {NULL}, "impulses latency blocksize tailsize"},
+    {"convolver2", 1, 8, play_convolver_2, {NULL}, "impulses | latency blocksize tailsize"},
     {"bq_lowpass", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},
     {"bq_highpass", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},
     {"bq_bandpass", 1, 1, play_biquad, BIQUAD_CONTROLS, ""},

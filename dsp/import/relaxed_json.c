@@ -224,14 +224,11 @@ void relaxed_keys(struct import *import, const char *statement, const struct rel
 {
     for (const struct relaxed *v = relaxed_members(map); v; v = v->next) {
         const char *word;
-        if (import_key_is_known(known, v->key)) continue;
-        int near = import_key_near(known, v->key, &word);
-        if (near)
-            IMPORT_WARN(import, v->line, statement, "unknown key \"%.40s\" has no effect; write %.*s", v->key, near,
-                        word);
-        else if (!is_open || !strchr(v->key, '.') || strncmp(v->key, "audio.", 6) == 0)
-            IMPORT_WARN(import, v->line, statement, "unknown key \"%.40s\" has no effect; known: %s", v->key,
-                        *known ? known : "none");
+        bool is_other = is_open && strchr(v->key, '.') && strncmp(v->key, "audio.", 6) != 0;
+        if (is_other && !import_key_is_known(known, v->key) && !import_key_near(known, v->key, &word))
+            import_note_run(import, v->line, v->key, "");
+        else
+            import_key_check(import, v->line, statement, v->key, known);
     }
 }
 

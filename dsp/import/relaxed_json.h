@@ -33,8 +33,8 @@ const struct relaxed *relaxed_get(const struct relaxed *map, const char *key);
 static inline const struct relaxed *relaxed_members(const struct relaxed *map) { return map ? map->members : NULL; }
 static inline const struct relaxed *relaxed_items(const struct relaxed *list) { return list ? list->items : NULL; }
 
-/* Warns about the keys of a mapping that are not in `known`, separated by blanks: PipeWire ignores them, too. is_open:
- * other properties of PipeWire are right, and only keys that look like those of `known` are not. */
+/* Checks the keys of a mapping with import_key_check: PipeWire, too, ignores those that it does not know. is_open: other
+ * properties of PipeWire are right, and are noted; only keys that look like those of `known` are not. */
 void relaxed_keys(struct import *import, const char *statement, const struct relaxed *map, const char *known,
                   bool is_open);
 

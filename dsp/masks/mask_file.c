@@ -217,10 +217,11 @@ static int read_sound(const char *path, struct frames *frames, struct mask_file 
 struct text_line { /* the line that is being read, for messages */
     const char *path;
     size_t line;
-    bool is_rew;  /* REW's export of an impulse response: comments begin with '*' or "//"             */
-    int rate;     /* Hz that REW's head states; 0: it states none                                     */
-    double start; /* seconds, from REW's head                                                         */
-    double peak;  /* before the samples were normalised, from REW's head; 0: unknown                  */
+    bool is_rew;   /* REW's export of an impulse response: comments begin with '*' or "//"             */
+    int rate;      /* Hz that REW's head states; 0: it states none                                     */
+    double start;  /* seconds, from REW's head                                                         */
+    double peak;   /* before the samples were normalised, from REW's head; 0: unknown                  */
+    double length; /* samples, from REW's head; 0: unknown */
     enum { REW_SILENT, REW_NORMALISED, REW_AS_MEASURED } level; /* as REW's head says                  */
     int n_headers;                                              /* lines of names above the coefficients of a .csv */
     char *note;                                                 /* [MASK_NOTE] */
@@ -270,7 +271,7 @@ static int coefficient_read(const struct text_line *text, const char *at, const 
         return fail(HC_EINVAL, why, "%s:%zu: \"%.*s\" is not a number; put # in front of a comment", text->path,
                     text->line, length, at);
     }
-    if (isfinite(number) && fabs(number) > (double)FLT_MAX)
+    if (isfinite(number) && fabs(number) >= 0x1.ffffffp127) /* smaller ones are rounded to the largest float */
         return fail(HC_EINVAL, why, "%s:%zu: %g is out of the range of a float; scale the coefficients", text->path,
                     text->line, number);
     *value = (float)number;
@@ -349,33 +350,35 @@ static int text_line_read(FILE *file, struct text_line *text, char *line, bool *
 /* Reads a line such as "2.08E-5 // Sample interval (seconds)". A line of an unknown name is noted. */
 static int rew_field_read(struct text_line *text, const char *line, struct reason *why)
 {
-    enum { INTERVAL, START, PEAK, FIELDS };
+    enum { INTERVAL, START, PEAK, LENGTH };
     static const struct {
         const char *name, *what;
         double min, max;
     } fields[] = {{"Sample interval", "sample interval in seconds", 1e-9, 1},
                   {"Start time", "start time in seconds", -1e6, 1e6},
                   {"Peak value", "peak", -1e9, 1e9},
-                  {"Peak index", NULL, 0, 0},
-                  {"Response length", NULL, 0, 0},
-                  {"Data offset", NULL, 0, 0}}; /* the sound pressure of full scale */
+                  {"Response length", "length in samples", 1, 1e9},
+                  {"Peak index", "peak's index", -1e9, 1e9},
+                  {"Data offset", "offset in dB", -1e9, 1e9}}; /* the sound pressure of full scale */
     enum { NAMES = sizeof fields / sizeof *fields };
-    const char *name = strstr(line, "//");
+    const char *slashes = strstr(line, "//"), *name = slashes, *end;
     int i = 0;
     if (!name) return HC_OK;
     name += 2 + strspn(name + 2, blanks);
     while (i < NAMES && strncmp(name, fields[i].name, strlen(fields[i].name)) != 0) i++;
     if (i == NAMES) header_note(text, line);
-    if (i >= FIELDS) return HC_OK;
-    double value;
+    if (i == NAMES) return HC_OK;
+    double value = NAN;
     int error = refuse_decimal_comma(text, line, why);
     if (error) return error;
-    if (!number_read(line, fields[i].min, fields[i].max, &value))
+    end = number_read(line, fields[i].min, fields[i].max, &value);
+    if (!end || end + strspn(end, blanks) != slashes)
         return fail(HC_EINVAL, why, "%s:%zu: the %s is %g; give %g to %g", text->path, text->line, fields[i].what,
                     value, fields[i].min, fields[i].max);
     if (i == INTERVAL) text->rate = (int)lrint(1 / value);
     if (i == START) text->start = value;
     if (i == PEAK) text->peak = value;
+    if (i == LENGTH) text->length = value;
     return HC_OK;
 }
 
@@ -392,6 +395,7 @@ static int rew_head_read(struct text_line *text, const char *line, bool *is_head
     }
     if (strncmp(line, "* IR is normali", 15) == 0) text->level = REW_NORMALISED;
     if (strncmp(line, "* IR is not normali", 19) == 0) text->level = REW_AS_MEASURED;
+    if (text->level == REW_SILENT && strncmp(line, "* IR ", 5) == 0) header_note(text, line);
     if (strstr(line, "Freq(Hz)"))
         return fail(HC_EINVAL, why,
                     "%s:%zu: has the frequency response of a measurement; export its impulse response from REW, "
@@ -519,6 +523,9 @@ static int read_text(const char *path, int skip, int max, struct frames *frames,
                  "its first column rises as frequencies do; `haloconv design target` makes a filter "
                  "of a curve");
     if (!error && text.is_rew) rew_scale(&text, frames);
+    if (!error && text.length > 0 && !max && (double)frames->n != text.length)
+        snprintf(to->note, MASK_NOTE, "has %zu samples, but its head says %.0f; export the response from REW again",
+                 frames->n, text.length);
     if (!error && !*to->note && text.start < -LATE_S)
         snprintf(to->note, MASK_NOTE,
                  "t = 0 is at frame %.0f (%.2f ms); a filter plays that late unless `haloconv mask trim` cuts it",

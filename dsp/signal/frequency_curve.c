@@ -78,6 +78,8 @@ static bool read_point(struct reading *r, const char *at, const char *end)
         return refuse_line(r, "has one number, as an impulse response for `haloconv convolve` has; write a frequency "
                               "in Hz and a gain in dB");
     if (n < 2) return refuse_line(r, "needs a frequency in Hz and a gain in dB; put # in front of a comment");
+    if (at < end && !begins_number(*at))
+        return refuse_line(r, "has text behind its numbers; put # in front of a comment");
     if (has_comma && has_other)
         return refuse_line(r, "has a decimal comma, or a comma beside other separators; write 0.5 for 0,5");
     if (r->n_columns == 0) r->n_columns = n;

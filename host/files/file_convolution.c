@@ -85,7 +85,10 @@ enum { KEPT_BYTES = 1 << 16, RECORD_BYTES = 24, TIME_AT = 338, VERSION_AT = 346,
 
 static const char chunk_ids[][5] = {"bext", "cue ", "smpl", "LIST", "iXML", "axml", "chna",
                                     "cart", "inst", "id3 ", "MARK", "INST", "COMT"};
-enum { N_CHUNK_IDS = sizeof chunk_ids / sizeof *chunk_ids };
+enum { N_CHUNK_IDS = sizeof chunk_ids / sizeof *chunk_ids, NAMES_BYTES = 256 };
+/* Chunks that libsndfile writes itself, reads as texts, or that have no content. */
+static const char own_chunks[] = "RIFF RIFX RF64 WAVE ds64 fmt  data fact PEAK JUNK junk FLLR PAD  LIST "
+                                 "FORM AIFF AIFC FVER COMM SSND NAME AUTH (c)  ANNO";
 
 /* Subtracts `shift` frames from two fields of each record; leaves out records whose first field lies before. at: offset
  * of the first record; their number is at n_at. */
@@ -107,8 +110,13 @@ static void shift_records(unsigned char *chunk, uint32_t *bytes, size_t n_at, si
         to += RECORD_BYTES;
         n_kept++;
     }
-    memmove(chunk + to, chunk + from, *bytes - from);
-    *bytes -= from - to;
+    /* libsndfile takes what is behind the last marker for the next chunk; loops may have data of the sampler there, of
+     * the size in front of them. */
+    uint32_t rest = 0;
+    if (n_at > 0) memcpy(&rest, chunk + at - 4, sizeof rest);
+    rest = le32toh(rest) == *bytes - from ? *bytes - from : 0;
+    memmove(chunk + to, chunk + from, rest);
+    *bytes = to + rest;
     n_kept = htole32(n_kept);
     memcpy(chunk + n_at, &n_kept, sizeof n_kept);
 }
@@ -155,6 +163,14 @@ static bool chunk_pad(SF_CHUNK_INFO *chunk)
     return padded > 0;
 }
 
+/* Has the MARK of an AIFF all markers that it counts? libsndfile reads on behind it otherwise. */
+static bool marks_fit(const unsigned char *data, uint32_t bytes)
+{
+    uint32_t n = bytes < 2 ? 1 : data[0] << 8 | data[1], at = 2;
+    for (; n > 0 && at + 7 <= bytes; n--) at += 6 + (data[at + 6] | 1u) + 1; /* number, position, name */
+    return n == 0 && at <= bytes;
+}
+
 /* Copies a chunk; to: NULL = a file of another family. A pipe has passed it. false: it is not kept. */
 static bool chunk_copy(SNDFILE *to, const SF_CHUNK_ITERATOR *from, const char *id, const struct sound_in *in,
                        uint32_t *kept)
@@ -163,17 +179,52 @@ static bool chunk_copy(SNDFILE *to, const SF_CHUNK_ITERATOR *from, const char *i
     bool is_list = strcmp(id, "LIST") == 0;
     if (in->is_pipe) return is_list; /* the other chunks of a LIST say that it had markers */
     if (sf_get_chunk_size(from, &chunk) != SF_ERR_NO_ERROR || chunk.datalen > KEPT_BYTES - *kept) return false;
+    if (chunk.datalen == 0) return false; /* libsndfile would divide by its size in a file that it reads through us */
     chunk.data = calloc(chunk.datalen + 4, 1);
     bool good = chunk.data && sf_get_chunk_data(from, &chunk) == SF_ERR_NO_ERROR;
     bool is_text = good && is_list && memcmp(chunk.data, "adtl", 4) != 0; /* LIST INFO: strings of sound_in */
     if (good && !is_text && to) {
         memcpy(chunk.id, id, 4);
+        uint32_t least = strcmp(id, "smpl") == 0 ? 36 : 4; /* libsndfile reads these bytes unasked */
+        uint32_t most = strcmp(id, "cue ") == 0 ? 4 + 2500 * RECORD_BYTES : KEPT_BYTES; /* its maximum of markers */
         chunk_shift(id, chunk.data, &chunk.datalen, in->first);
-        good = chunk_pad(&chunk) && sf_set_chunk(to, &chunk) == SF_ERR_NO_ERROR;
+        good = strcmp(id, "MARK") != 0 || marks_fit(chunk.data, chunk.datalen);
+        good = good && chunk.datalen >= least && chunk.datalen <= most && chunk_pad(&chunk) &&
+               sf_set_chunk(to, &chunk) == SF_ERR_NO_ERROR;
         *kept += chunk.datalen;
     }
     free(chunk.data);
     return is_text || (good && to);
+}
+
+static void name_add(char names[NAMES_BYTES], const char *id)
+{
+    char plain[] = "????";
+    for (int i = 0; i < 4; i++)
+        if (id[i] >= ' ' && id[i] <= '~') plain[i] = id[i];
+    size_t used = strlen(names);
+    snprintf(names + used, NAMES_BYTES - used, "%s%.*s", used ? ", " : "", (int)strcspn(plain, " "), plain);
+}
+
+/* Adds the names of the chunks that nobody here knows. Returns a bit for each kind: two kinds may share one. */
+static unsigned unknown_add(const struct sound_in *in, unsigned said, char names[NAMES_BYTES])
+{
+    unsigned found = 0;
+    for (SF_CHUNK_ITERATOR *at = sf_get_chunk_iterator(in->file, NULL); at; at = sf_next_chunk_iterator(at)) {
+        char byte, id[5] = "";
+        SF_CHUNK_INFO chunk = {.data = &byte};
+        if (sf_get_chunk_size(at, &chunk) != SF_ERR_NO_ERROR || chunk.datalen == 0) continue;
+        chunk.datalen = 1;
+        if (sf_get_chunk_data(at, &chunk) != SF_ERR_NO_ERROR) continue;
+        memcpy(id, chunk.id, 4);
+        int known = 0;
+        while (known < N_CHUNK_IDS && memcmp(chunk_ids[known], id, 4) != 0) known++;
+        if (strlen(id) < 4 || known < N_CHUNK_IDS || strstr(own_chunks, id)) continue;
+        unsigned bit = 1u << (N_CHUNK_IDS + (unsigned char)(id[0] + id[1] + id[2] + id[3]) % (32 - N_CHUNK_IDS));
+        if (!(said & bit)) name_add(names, id);
+        found |= bit;
+    }
+    return found;
 }
 
 /* Copies the chunks, and names those that are dropped: in a batch each kind once. */
@@ -192,12 +243,11 @@ static void copy_chunks(struct sound_out *out, const struct sound_in *in)
         for (SF_CHUNK_ITERATOR *at = sf_get_chunk_iterator(in->file, &chunk); at; at = sf_next_chunk_iterator(at))
             if (!chunk_copy(keeps ? out->file : NULL, at, chunk_ids[i], in, &kept)) dropped |= 1u << i;
     }
-    if (!(dropped & ~atomic_fetch_or(&said, dropped))) return;
-    char names[8 * N_CHUNK_IDS] = "";
+    char names[NAMES_BYTES] = "";
     for (int i = 0; i < N_CHUNK_IDS; i++)
-        if (dropped >> i & 1)
-            sprintf(names + strlen(names), "%s%.*s", *names ? ", " : "", (int)strcspn(chunk_ids[i], " "), chunk_ids[i]);
-    message_note("%s: dropped: %s", out->path, names);
+        if (dropped >> i & 1) name_add(names, chunk_ids[i]);
+    if (!in->is_pipe && (was_wav || from == SF_FORMAT_AIFF)) dropped |= unknown_add(in, atomic_load(&said), names);
+    if (dropped & ~atomic_fetch_or(&said, dropped)) message_note("%s: dropped: %s", out->path, names);
 }
 
 bool file_open_output(struct sound_out *out, int fd, const char *path, int format, enum dither dither,

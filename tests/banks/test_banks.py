@@ -702,7 +702,7 @@ def test_pairs_of_receivers_are_ordered_and_the_microphones_of_an_array_are_not(
         values, ir = np.asarray(array, float)[:, :, None], responses(3, len(array), 40)
         bank = Bank(sofa("a.sofa", ir, directions(3), ReceiverPosition=values))
         np.testing.assert_array_equal(bank.samples, ir.astype("f4"))
-        assert len(bank.notes) == 1, bank.notes
+        assert not [note for note in bank.notes if "receiver" in note.lower()], bank.notes
 
 
 @needs_hdf5

@@ -125,6 +125,7 @@ static void curves_are_refused_with_their_line(const char *backend)
         {"names only\n", "no points", 1},
         {"20 1\n30\n", "write a frequency", 2},
         {"20 1\nend\n", "frequency", 2},
+        {"20 1\n30 -1 dBFS\n", "text behind its numbers", 2},
         {"20,5 -1,2\n", "decimal comma", 1},
         {"20,0;1\n", "decimal comma", 1},
         {"20 1\n-3 1\n", "frequency", 2},

@@ -1,10 +1,10 @@
 #include "sound_out.h"
 
 #include "dsp/haloconv_files.h"
-#include "dsp/masks/sound_header.h"
 #include "host/message.h"
 #include "read_back.h"
 #include "sound_format.h"
+#include "sound_in.h" /* NO_LOUDSPEAKERS */
 #include "spool.h"
 
 #include <errno.h>

@@ -96,7 +96,7 @@ static void on_record(void *data, struct spa_io_position *position)
 {
     (void)data;
     long n = (long)position->clock.duration, first = atomic_load(&at);
-    bool begun = first != NOT_BEGUN && position->clock.position == last.position; /* the player has not missed it */
+    bool begun = first != NOT_BEGUN;
     for (int ch = 0; ch < recorder.n_channels; ch++) {
         const float *in = pw_filter_get_dsp_buffer(recorder.ports[ch], (uint32_t)n); /* gives it back, too */
         for (long i = first < 0 ? -first : 0; in && begun && i < n && first + i < recorder.n_frames; i++)

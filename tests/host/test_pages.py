@@ -1,6 +1,6 @@
 """The pages are true: files that they name exist, pictures are what their scripts draw, and the figures of BENCHMARKS.md
-are in the results that tests/bench/record.py wrote. README, man page and help: their examples run as they stand there,
-their defaults are those of the program, and the names that they give exist."""
+are in the results that tests/bench/record.py wrote. README, man page, help and docs/: their examples run as they stand
+there, their defaults are those of the program, and the names that they give exist. tests/live/test_docs.py runs docs/."""
 
 import os
 import pathlib
@@ -15,12 +15,13 @@ import zlib
 
 import numpy as np
 import pytest
-from conftest import BUILD, HALOCONV, ROOT, good, haloconv, noise, write
+from conftest import BUILD, HALOCONV, ROOT, good, haloconv, noise, read, write
 from test_program import COMMANDS
 
-PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in ["kernels", "tests", "impulses", "dsp"]
+PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in ["docs", "kernels", "tests", "impulses", "dsp"]
                                       for page in (ROOT / folder).rglob("*.md"))])
-FOLDERS = "dsp|kernels|host|plugins|impulses|tests"
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+FOLDERS = "dsp|kernels|host|plugins|impulses|tests|docs"
 ABSENT = r"\b(design|house|style|record|seed)\.md\b|\bfig(?:ure)?\. ?\d+ of 0\d\d\b|\b0\d\d fig\b"
 
 
@@ -28,7 +29,7 @@ ABSENT = r"\b(design|house|style|record|seed)\.md\b|\bfig(?:ure)?\. ?\d+ of 0\d\
 def test_files_that_a_page_names_exist(page):
     text = page.read_text()
     named = re.findall(rf"`((?:{FOLDERS})/[\w./*-]*)`", text)
-    named += [link for link in re.findall(r"\]\(([\w./-]+)\)", text) if "://" not in link]
+    named += [link for link in re.findall(r"\]\(([\w./-]+)(?:#[\w-]*)?\)", text) if "://" not in link]
     for name in named:
         there = list(ROOT.glob(name.rstrip("/"))) or list(page.parent.glob(name))
         assert there, f"{page.relative_to(ROOT)} names {name}, which does not exist"
@@ -54,6 +55,43 @@ def test_the_signal_flow_is_what_its_script_draws(tmp_path):
 
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
+# ---- docs/ -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_a_page_of_docs_has_one_title_and_a_moderate_length(page):
+    text = page.read_text()
+    lines = text.splitlines()
+    assert lines[0].startswith("# ") and len(re.findall(r"^# ", BLOCK.sub("", text), re.M)) == 1
+    assert page.name == "README.md" or 40 <= len(lines) <= 120, f"{len(lines)} lines; 40 to 120 are wanted"
+    assert max(map(len, lines)) <= 120
+    assert len(re.findall(r"^```", text, re.M)) == 2 * len(BLOCK.findall(text)), "a block of an unknown form"
+
+
+def test_the_index_of_docs_has_a_line_for_each_page():
+    linked = re.findall(r"^(?:- |\| )\[.*?\]\(([\w-]+\.md)\)", (ROOT / "docs/README.md").read_text(), re.M)
+    assert sorted(linked) == [page.name for page in DOCS if page.name != "README.md"]
+
+
+def test_no_paragraph_stands_in_two_pages_of_docs():
+    """Paragraphs, items and rows of tables; the lines of programs may be equal."""
+    seen = {}
+    for page in DOCS:
+        text = re.sub(r"\n(?=[-|] |\d+\. )", "\n\n", BLOCK.sub("\n", page.read_text()))
+        for paragraph in re.split(r"\n\s*\n", text):
+            words = " ".join(re.findall(r"\w+", paragraph))
+            if not paragraph.strip().startswith("#") and len(words) >= 60:
+                assert seen.setdefault(words, page) is page, f"{page.name} repeats {seen[words].name}: {paragraph}"
+
+
+def test_the_figures_of_docs_are_those_of_the_benchmarks():
+    """A row of a table whose first cell names a workload of BENCHMARKS.md by a link."""
+    known = numbers((ROOT / "BENCHMARKS.md").read_text())
+    rows = [row for page in DOCS for row in re.findall(r"^\| \[.*\]\(\.\./BENCHMARKS\.md.*$", page.read_text(), re.M)]
+    for row in rows:
+        given = numbers(re.sub(r"\]\(.*?\)", "", row))
+        assert given <= known, f"not in BENCHMARKS.md: {sorted(given - known)}: {row}"
+    assert rows
 
 
 def numbers(text):
@@ -99,8 +137,9 @@ SERVER, CARD, GPU, OTHERS, LONG = "a JACK server or PipeWire", "a sound card", "
 PARSED = [  # the first that matches is why an example is read by the option parser alone
     (r"haloconv (jack|pipewire|run)\b|(measure|room) .*--jack", SERVER), (r"haloconv (live|room)\b|--portaudio", CARD),
     (r"--backend (cuda|hybrid)", GPU), (r"bench (engine .*--time 60|capacity|scene --(find|offline))", LONG)]
-LEFT_OUT = [(r"systemctl|journalctl|oscdump|oscsend|sbatch|#SBATCH|batch \.\.\.|pip |python -m", OTHERS),
-            (r"make |ssh ", OTHERS)]
+LEFT_OUT = [(r"systemctl|journalctl|oscdump|oscsend|sbatch|#SBATCH|srun |batch \.\.\.|pip |python3? -m", OTHERS),
+            (r"make |ssh |sudo |nvidia-smi|mpirun |pw-cli ", OTHERS)]
+BLOCK = re.compile(r"^```(\w*)(?: (\S+))?\n(.*?)^```$", re.M | re.S)  # a block: its language, its file's name, its text
 
 
 def help_of(command, **environment):
@@ -187,7 +226,7 @@ def run_example(example):
     why = [why for pattern, why in PARSED if re.search(pattern, example)]
     why += ["libmysofa's file"] * ("kemar.sofa" in example and not KEMAR.exists())
     if "rec.wav" in example:
-        shutil.copy("sweep.wav", "rec.wav")  # a room that changes nothing
+        write("rec.wav", read("sweep.wav").sum(1).astype(np.float32)[:, None])  # a room that changes nothing
     line = re.split(r" &| +# ", example)[0] + " --help" if why else example
     slurm = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"} if "--shard slurm" in example else {}
     done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", line], text=True, timeout=300, check=False,

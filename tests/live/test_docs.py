@@ -22,13 +22,13 @@ from desktop import Desktop, missing
 from test_live import FEATURES, HAS_JACK, PATIENCE, alone, run
 
 sys.path.insert(0, str(ROOT / "tests/host"))
-from test_pages import BLOCK, DOCS, example_folder, files, run_example  # noqa: E402
+from test_pages import BLOCK, DOCS, LEFT_OUT, PARSED, example_folder, files, run_example  # noqa: E402
 
 assert alone and run and files and example_folder  # fixtures
 
 SESSION = r"^haloconv (jack|pipewire|run)\b(?!.*--help)"
 OSC_PORT = r"\b(?:9000|9001|8000)\b"  # those of the pages; a test takes free ones
-HAS_DESKTOP = "pipewire" in FEATURES and not missing()
+HAS_DESKTOP = "pipewire" in FEATURES and not missing() and not os.environ.get("NOSERV")
 NOT_RUN = [  # a program or command of a page, and why it is only compiled or read by the option parser
     (r"\bcuda\b|jax\.devices\(\"gpu", "a GPU"), (r"\bimport ray\b|haloconv\.ray", "Ray and a cluster")]
 
@@ -72,8 +72,9 @@ def page_folder(example_folder, monkeypatch):
 
 
 def commands_of(text):
-    """The commands of a block with their continuation lines, without comments."""
-    return [command for command in re.findall(r"^(?:.*\\\n)*.+$", text, re.M) if not command.startswith("#")]
+    """The commands of a block with their continuation lines and here-documents, without comments."""
+    found = [match[0] for match in re.finditer(r"^.*<<'(\w+)'\n(?:.*\n)*?\1$|^(?:.*\\\n)*.+$", text, re.M)]
+    return [command for command in found if not command.startswith("#")]
 
 
 def lacks(program):
@@ -108,7 +109,7 @@ class Player:
         """Where a session of this kind can play; None: nowhere on this machine."""
         if kind == "pipewire":
             return self.desktop and self.desktop.env
-        if HAS_JACK and not self.server:
+        if HAS_JACK and not os.environ.get("NOSERV") and not self.server:
             self.server = self.run.server(256)
         return self.server and self.server.env
 
@@ -136,30 +137,35 @@ class Player:
         self.process = None
 
 
-def write_file(name, text, folder):
-    path = pathlib.Path(os.path.expanduser(name))
-    assert name in text or folder
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+RUN_PROGRAMS = """import sys
+for program in sys.stdin.read().split("\\0"):
+    exec(compile(program, program, "exec"), {"__name__": "__main__"})
+"""
+
+
+def run_programs(page, programs):
+    """Runs the programs in Python of a page in one interpreter: torch is imported once."""
+    done = subprocess.run([sys.executable, "-c", RUN_PROGRAMS], input="\0".join(programs), text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    assert done.returncode == 0, f"{page.name}: {done.stdout}"
 
 
 def run_page(page, player):
     """Runs the blocks of a page. Returns {command or first line of a program: why it was not run}."""
-    left, text, compiler = {}, page.read_text(), os.environ.get("CC", "cc")
+    left, programs, text, compiler = {}, [], page.read_text(), os.environ.get("CC", "cc")
     for language, name, block in BLOCK.findall(text):
         if name:
             assert text.count(name) >= 2, f"{page.name}: the text does not say that a block is {name}"
-            write_file(name, block, True)
-        if language == "python" and not name:
+            path = pathlib.Path(os.path.expanduser(name))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block)
+        elif language == "python":
             compile(block, page.name, "exec")
             why = lacks(block)
             if why:
-                left[block.split("\n")[0]] = ", ".join(why)
-                continue
-            done = subprocess.run([sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", block], text=True,
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120,
-                                  check=False)
-            assert done.returncode == 0, f"{page.name}: {block}\n{done.stdout}"
+                left[block] = ", ".join(why)
+            else:
+                programs.append(block)
         elif language in ("", "sh"):
             for command in commands_of(block):
                 if re.match(SESSION, command) and player.play(command):
@@ -172,22 +178,25 @@ def run_page(page, player):
                 if re.match(r"cc |\./|python3 (?!-m)", command) and SAN:
                     left[command] = "a sanitized library"
                 elif not run_example(re.sub(r"^cc ", f"{compiler} ", command)):
-                    left[command] = "a session, a sound card, a GPU or another program: PARSED and LEFT_OUT"
+                    left[command] = next(why for pattern, why in LEFT_OUT + PARSED if re.search(pattern, command))
             player.end()
         else:
-            assert name or language == "text", f"{page.name}: a block of {language} is no file"
+            assert language == "text", f"{page.name}: a block of {language} is no file"
+    if programs:
+        run_programs(page, programs)
     return left
 
 
 @pytest.mark.parametrize("page", [page for page in DOCS if BLOCK.search(page.read_text())], ids=lambda page: page.name)
-def test_commands_and_programs_of_a_page_run_as_they_stand_there(page, page_folder, desktop, run):
+def test_commands_and_programs_of_a_page_run_as_they_stand_there(page, page_folder, desktop, run, capsys):
     player = Player(run, desktop)
     try:
         left = run_page(page, player)
     finally:
         player.end()
-    for command, why in left.items():
-        print(f"    not run: {page.name}: {command.splitlines()[0][:90]}: {why}")
+    with capsys.disabled():
+        for command, why in left.items():
+            print(f"    {page.name}: not run: {command.splitlines()[0]} ({why})")
     presets = re.findall(r"^```ini ~/\.config/haloconv/(\S+)\.conf", page.read_text(), re.M)
     said = good("presets").stdout if presets else ""
     assert all(re.search(rf"\b{name}\b", said) for name in presets), said

@@ -49,7 +49,7 @@ def desktop():
 @pytest.fixture
 def page_folder(example_folder, monkeypatch):
     """The folder of a page: HOME, the Python module, and the library as pkg-config finds it."""
-    for names, channels in {"guitar": 1, "music song stereo": 2, "surround": 8}.items():
+    for names, channels in {"guitar": 1, "music song stereo verified": 2, "surround": 8}.items():
         for name in names.split():
             write(example_folder / f"{name}.wav", noise(4800, channels, seed=len(name)))
     (example_folder / "bin/python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')

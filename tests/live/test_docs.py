@@ -1,7 +1,7 @@
 """The pages of docs/: every command and every program runs as it stands there, in the order of its page and in one folder,
 which has the small files of tests/host/test_pages.py. A session (jack, pipewire, run) plays on a JACK server without a
 sound card or on a desktop with PipeWire of the test's own, until the next session or the end of its block; OSC messages
-reach it. The tables below say what does not run, and why."""
+reach it. Each command that does not run is printed with the reason."""
 
 import ast
 import importlib.util
@@ -15,22 +15,21 @@ import socket
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 from conftest import BUILD, ROOT, SAN, good, has_cuda, noise, write
 from desktop import Desktop, missing
-from test_live import FEATURES, HAS_JACK, PATIENCE, alone, run
+from test_live import FEATURES, HAS_JACK, alone, run
 
 sys.path.insert(0, str(ROOT / "tests/host"))
 from test_pages import BLOCK, DOCS, LEFT_OUT, PARSED, example_folder, files, run_example  # noqa: E402
 
 assert alone and run and files and example_folder  # fixtures
 
-SESSION = r"^haloconv (jack|pipewire|run)\b(?!.*--help)"
+SESSION = r"haloconv (jack|pipewire|run)\b"
+ON_GPU = r"--backend (cuda|hybrid(?!:cpu))"
 OSC_PORT = r"\b(?:9000|9001|8000)\b"  # those of the pages; a test takes free ones
 HAS_DESKTOP = "pipewire" in FEATURES and not missing() and not os.environ.get("NOSERV")
-NOT_RUN = [  # a program or command of a page, and why it is only compiled or read by the option parser
-    (r"\bcuda\b|jax\.devices\(\"gpu", "a GPU"), (r"\bimport ray\b|haloconv\.ray", "Ray and a cluster")]
+COMPILED = [(r"\bcuda\b", "a GPU"), (r"\bimport ray\b", "a cluster of Ray")]  # why a program is not run
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +54,8 @@ def page_folder(example_folder, monkeypatch):
     (example_folder / "bin/python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
     (example_folder / "bin/python3").chmod(0o755)
     (example_folder / ".config").mkdir()
-    shutil.rmtree("haloconv")  # the presets of other pages
+    shutil.rmtree("haloconv")  # presets and configurations of the other examples
+    (example_folder / "crossover.conf").unlink()
     library = example_folder / "lib"
     library.mkdir()
     for name in ["libhaloconv.so", "libhaloconv.so.1"]:
@@ -84,16 +84,15 @@ def lacks(program):
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
     needs = {name.split(".")[0] for name in names} | {name.split(".")[1] for name in names if name.startswith("haloconv.")}
     gone = [name for name in sorted(needs - {"haloconv"}) if not importlib.util.find_spec(name)]
-    why = [why for pattern, why in NOT_RUN if re.search(pattern, program) and not (why == "a GPU" and has_cuda())]
+    why = [why for pattern, why in COMPILED if re.search(pattern, program) and not (why == "a GPU" and has_cuda())]
     return gone + why + ["a sanitized Python"] * bool(SAN)
 
 
 class Player:
     """Plays the sessions of a page, one after the other."""
 
-    def __init__(self, run, desktop):
-        self.run, self.desktop, self.server, self.process, self.played = run, desktop, None, None, 0
-        self.ports = {}
+    def __init__(self, run, request):
+        self.run, self.request, self.server, self.process, self.ports = run, request, None, None, {}
 
     def own_ports(self, command):
         def free(found):
@@ -108,7 +107,8 @@ class Player:
     def environment(self, kind):
         """Where a session of this kind can play; None: nowhere on this machine."""
         if kind == "pipewire":
-            return self.desktop and self.desktop.env
+            desktop = self.request.getfixturevalue("desktop")
+            return desktop and desktop.env
         if HAS_JACK and not os.environ.get("NOSERV") and not self.server:
             self.server = self.run.server(256)
         return self.server and self.server.env
@@ -121,13 +121,13 @@ class Player:
             preset = (pathlib.Path.home() / f".config/haloconv/{words[2]}.conf").read_text()
             kind = re.search(r"^command = (\w+)", preset, re.M)[1]
         self.end()
-        env = self.environment(kind)
-        if not env or "kemar.sofa" in command and not pathlib.Path("kemar.sofa").exists():
+        is_lacking = "kemar.sofa" in command and not pathlib.Path("kemar.sofa").exists()
+        env = None if is_lacking or re.search(ON_GPU, command) and not has_cuda() else self.environment(kind)
+        if not env:
             return False
         env = {**env, "HOME": str(pathlib.Path.home()), "XDG_CONFIG_HOME": str(pathlib.Path.home() / ".config")}
         command = re.sub(r" *(?:&|  #.*)$", "", self.own_ports(command))
         self.process = self.run.client(*shlex.split(command)[1:], env=env, ready="mask|Hz, ")
-        self.played += 1
         return True
 
     def end(self):
@@ -178,7 +178,7 @@ def run_page(page, player):
                 if re.match(r"cc |\./|python3 (?!-m)", command) and SAN:
                     left[command] = "a sanitized library"
                 elif not run_example(re.sub(r"^cc ", f"{compiler} ", command)):
-                    left[command] = next(why for pattern, why in LEFT_OUT + PARSED if re.search(pattern, command))
+                    left[command] = next((why for pattern, why in LEFT_OUT + PARSED if re.search(pattern, command)), "libmysofa's file")
             player.end()
         else:
             assert language == "text", f"{page.name}: a block of {language} is no file"
@@ -188,8 +188,8 @@ def run_page(page, player):
 
 
 @pytest.mark.parametrize("page", [page for page in DOCS if BLOCK.search(page.read_text())], ids=lambda page: page.name)
-def test_commands_and_programs_of_a_page_run_as_they_stand_there(page, page_folder, desktop, run, capsys):
-    player = Player(run, desktop)
+def test_commands_and_programs_of_a_page_run_as_they_stand_there(page, page_folder, request, run, capsys):
+    player = Player(run, request)
     try:
         left = run_page(page, player)
     finally:

@@ -28,7 +28,7 @@ assert alone and run and files and example_folder  # fixtures
 SESSION = r"haloconv (jack|pipewire|run)\b"
 ON_GPU = r"--backend (cuda|hybrid(?!:cpu))"
 OSC_PORT = r"\b(?:9000|9001|8000)\b"  # those of the pages; a test takes free ones
-HAS_DESKTOP = "pipewire" in FEATURES and not missing() and not os.environ.get("NOSERV")
+HAS_DESKTOP = "pipewire" in FEATURES and not missing()
 COMPILED = [(r"\bcuda\b", "a GPU"), (r"\bimport ray\b", "a cluster of Ray")]  # why a program is not run
 
 
@@ -91,8 +91,8 @@ def lacks(program):
 class Player:
     """Plays the sessions of a page, one after the other."""
 
-    def __init__(self, run, request):
-        self.run, self.request, self.server, self.process, self.ports = run, request, None, None, {}
+    def __init__(self, run, desktop):
+        self.run, self.desktop, self.server, self.process, self.ports = run, desktop, None, None, {}
 
     def own_ports(self, command):
         def free(found):
@@ -107,9 +107,8 @@ class Player:
     def environment(self, kind):
         """Where a session of this kind can play; None: nowhere on this machine."""
         if kind == "pipewire":
-            desktop = self.request.getfixturevalue("desktop")
-            return desktop and desktop.env
-        if HAS_JACK and not os.environ.get("NOSERV") and not self.server:
+            return self.desktop and self.desktop.env
+        if HAS_JACK and not self.server:
             self.server = self.run.server(256)
         return self.server and self.server.env
 
@@ -188,8 +187,8 @@ def run_page(page, player):
 
 
 @pytest.mark.parametrize("page", [page for page in DOCS if BLOCK.search(page.read_text())], ids=lambda page: page.name)
-def test_commands_and_programs_of_a_page_run_as_they_stand_there(page, page_folder, request, run, capsys):
-    player = Player(run, request)
+def test_commands_and_programs_of_a_page_run_as_they_stand_there(page, page_folder, desktop, run, capsys):
+    player = Player(run, desktop)
     try:
         left = run_page(page, player)
     finally:

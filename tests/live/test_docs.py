@@ -1,7 +1,7 @@
-"""The pages of docs/: every command and every program runs as it stands there, in the order of its page and in one folder,
-which has the small files of tests/host/test_pages.py. A session (jack, pipewire, run) plays on a JACK server without a
-sound card or on a desktop with PipeWire of the test's own, until the next session or the end of its block; OSC messages
-reach it. Each command that does not run is printed with the reason."""
+"""The pages of docs/: every command and every program runs as it stands there, in the order of its page and in one
+folder, which has the small files of tests/host/test_pages.py. A session (jack, pipewire, run) plays on a JACK server
+without a sound card or on a desktop with PipeWire of the test's own, until the next session or the end of its block; OSC
+messages reach it. Each command that does not run is printed with the reason."""
 
 import ast
 import importlib.util
@@ -21,7 +21,7 @@ from desktop import Desktop, missing
 from test_live import FEATURES, HAS_JACK, alone, run
 
 sys.path.insert(0, str(ROOT / "tests/host"))
-from test_pages import BLOCK, DOCS, LEFT_OUT, PARSED, example_folder, files, run_example  # noqa: E402
+from test_pages import BLOCK, DOCS, PARSED, example_folder, files, run_example  # noqa: E402
 
 assert alone and run and files and example_folder  # fixtures
 
@@ -29,6 +29,7 @@ SESSION = r"haloconv (jack|pipewire|run)\b"
 ON_GPU = r"--backend (cuda|hybrid(?!:cpu))"
 OSC_PORT = r"\b(?:9000|9001|8000)\b"  # those of the pages; a test takes free ones
 HAS_DESKTOP = "pipewire" in FEATURES and not missing()
+OF_OTHERS = r"(systemctl|journalctl|osc\w+|sbatch|srun|mpirun|pip|python3? -m|make|ssh|sudo|nvidia-smi)\b"
 COMPILED = [(r"\bcuda\b", "a GPU"), (r"\bimport ray\b", "a cluster of Ray")]  # why a program is not run
 
 
@@ -82,7 +83,7 @@ def lacks(program):
     nodes = list(ast.walk(ast.parse(program)))
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
-    needs = {name.split(".")[0] for name in names} | {name.split(".")[1] for name in names if name.startswith("haloconv.")}
+    needs = {part for name in names for part in name.split(".")[:2 if name.startswith("haloconv.") else 1]}
     gone = [name for name in sorted(needs - {"haloconv"}) if not importlib.util.find_spec(name)]
     why = [why for pattern, why in COMPILED if re.search(pattern, program) and not (why == "a GPU" and has_cuda())]
     return gone + why + ["a sanitized Python"] * bool(SAN)
@@ -170,14 +171,16 @@ def run_page(page, player):
                 if re.match(SESSION, command) and player.play(command):
                     continue
                 if command.startswith("osc") and player.process:
-                    done = subprocess.run(["bash", "-c", player.own_ports(command)], stdin=subprocess.DEVNULL, timeout=60,
-                                          check=False)
-                    assert done.returncode == 0, command
+                    subprocess.run(["bash", "-c", player.own_ports(command)], stdin=subprocess.DEVNULL, timeout=60,
+                                   check=True)
                     continue
                 if re.match(r"cc |\./|python3 (?!-m)", command) and SAN:
                     left[command] = "a sanitized library"
+                elif re.match(OF_OTHERS, command):
+                    left[command] = "another program"
                 elif not run_example(re.sub(r"^cc ", f"{compiler} ", command)):
-                    left[command] = next((why for pattern, why in LEFT_OUT + PARSED if re.search(pattern, command)), "libmysofa's file")
+                    reasons = [why for pattern, why in PARSED if re.search(pattern, command)]
+                    left[command] = ", ".join(reasons) or "libmysofa's file"
             player.end()
         else:
             assert language == "text", f"{page.name}: a block of {language} is no file"

@@ -1,6 +1,6 @@
 """The pages are true: files that they name exist, pictures are what their scripts draw, and the figures of BENCHMARKS.md
-are in the results that tests/bench/record.py wrote. README, man page, help and docs/: their examples run as they stand
-there, their defaults are those of the program, and the names that they give exist. tests/live/test_docs.py runs docs/."""
+are in the results that tests/bench/record.py wrote. README, man page and help: their examples run as they stand there,
+their defaults are those of the program, and the names that they give exist. tests/live/test_docs.py runs docs/."""
 
 import functools
 import os
@@ -61,7 +61,7 @@ def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 130
 
 
-# ---- docs/ -------------------------------------------------------------------------------------------------------------
+# ---- docs/ -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
 def test_a_page_of_docs_has_one_title_and_a_moderate_length(page):
     text = page.read_text()

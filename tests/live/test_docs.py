@@ -1,7 +1,7 @@
 """The pages of docs/: every command and every program runs as it stands there, in the order of its page and in one
 folder, which has the small files of tests/host/test_pages.py. A session (jack, pipewire, run) plays on a JACK server
-without a sound card or on a desktop with PipeWire of the test's own, until the next session or the end of its block; OSC
-messages reach it. Each command that does not run is printed with the reason."""
+without a sound card or on a desktop with PipeWire of the test's own, until the next session or the end of its block;
+OSC messages reach it. Each command that does not run is printed with the reason."""
 
 import ast
 import importlib.util

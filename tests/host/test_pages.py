@@ -1,7 +1,8 @@
 """The pages are true: files that they name exist, pictures are what their scripts draw, and the figures of BENCHMARKS.md
 are in the results that tests/bench/record.py wrote. README, man page and help: their examples run as they stand there,
-their defaults are those of the program, and the names that they give exist."""
+their defaults are those of the program, and the names that they give exist. tests/live/test_docs.py runs docs/."""
 
+import functools
 import os
 import pathlib
 import re
@@ -15,21 +16,25 @@ import zlib
 
 import numpy as np
 import pytest
+import soundfile
 from conftest import BUILD, HALOCONV, ROOT, good, haloconv, noise, write
 from test_program import COMMANDS as LISTED
 
 COMMANDS = [*LISTED, "import"]
 PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in ["kernels", "tests", "impulses", "dsp"]
                                       for page in (ROOT / folder).rglob("*.md"))])
-FOLDERS = "dsp|kernels|host|plugins|impulses|tests"
+FOLDERS = "dsp|kernels|host|plugins|impulses|tests|docs"
 ABSENT = r"\b(design|house|style|record|seed)\.md\b|\bfig(?:ure)?\. ?\d+ of 0\d\d\b|\b0\d\d fig\b"
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+PAGES += DOCS
+BLOCK = re.compile(r"^```(\w*)(?: (\S+))?\n(.*?)^```$", re.M | re.S)  # a block: its language, its file's name, its text
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_a_page_names_exist(page):
     text = page.read_text()
     named = re.findall(rf"`((?:{FOLDERS})/[\w./*-]*)`", text)
-    named += [link for link in re.findall(r"\]\(([\w./-]+)\)", text) if "://" not in link]
+    named += [link for link in re.findall(r"\]\(([\w./-]+)(?:#[\w-]*)?\)", text) if "://" not in link]
     for name in named:
         there = list(ROOT.glob(name.rstrip("/"))) or list(page.parent.glob(name))
         assert there, f"{page.relative_to(ROOT)} names {name}, which does not exist"
@@ -55,6 +60,43 @@ def test_the_signal_flow_is_what_its_script_draws(tmp_path):
 
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+
+
+# ---- docs/ -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_a_page_of_docs_has_one_title_and_a_moderate_length(page):
+    text = page.read_text()
+    lines = text.splitlines()
+    assert lines[0].startswith("# ") and len(re.findall(r"^# ", BLOCK.sub("", text), re.M)) == 1
+    assert page.name == "README.md" or 40 <= len(lines) <= 120, f"{len(lines)} lines; 40 to 120 are wanted"
+    assert max(len(re.sub(r"\]\(.*?\)", "]", line)) for line in lines) <= 120  # a link's target is not read
+    assert len(re.findall(r"^```", text, re.M)) == 2 * len(BLOCK.findall(text)), "a block of an unknown form"
+
+
+def test_the_index_of_docs_has_a_line_for_each_page():
+    linked = re.findall(r"^(?:- |\| )\[.*?\]\(([\w-]+\.md)\)", (ROOT / "docs/README.md").read_text(), re.M)
+    assert sorted(linked) == [page.name for page in DOCS if page.name != "README.md"]
+
+
+def test_no_paragraph_stands_in_two_pages_of_docs():
+    """Paragraphs, items and rows of tables; the lines of programs may be equal."""
+    seen = {}
+    for page in DOCS:
+        text = re.sub(r"\n(?=[-|] |\d+\. )", "\n\n", BLOCK.sub("\n", page.read_text()))
+        for paragraph in re.split(r"\n\s*\n", text):
+            words = " ".join(re.findall(r"\w+", paragraph))
+            if not paragraph.strip().startswith("#") and len(words) >= 60:
+                assert seen.setdefault(words, page) is page, f"{page.name} repeats {seen[words].name}: {paragraph}"
+
+
+def test_the_figures_of_docs_are_those_of_the_benchmarks():
+    """A row of a table whose first cell names a workload of BENCHMARKS.md by a link."""
+    known = numbers((ROOT / "BENCHMARKS.md").read_text())
+    rows = [row for page in DOCS for row in re.findall(r"^\| \[.*\]\(\.\./BENCHMARKS\.md.*$", page.read_text(), re.M)]
+    for row in rows:
+        given = numbers(re.sub(r"\]\(.*?\)", "", row))
+        assert given <= known, f"not in BENCHMARKS.md: {sorted(given - known)}: {row}"
+    assert rows
 
 
 def numbers(text):
@@ -186,7 +228,8 @@ def run_example(example):
     why = [why for pattern, why in PARSED if re.search(pattern, example)]
     why += ["libmysofa's file"] * ("kemar.sofa" in example and not KEMAR.exists())
     if "rec.wav" in example:
-        shutil.copy("sweep.wav", "rec.wav")  # a room that changes nothing
+        x, rate = soundfile.read("sweep.wav", always_2d=True)
+        soundfile.write("rec.wav", x.sum(1), rate, "FLOAT")  # a room that changes nothing, at one microphone
     line = re.split(r" &| +# ", example)[0] + " --help" if why else example
     slurm = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1"} if "--shard slurm" in example else {}
     done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", line], text=True, timeout=300, check=False,
@@ -288,6 +331,21 @@ def test_defaults_of_the_help_are_those_of_the_program(command):
         assert option in STATED, f"{command} --{option} [{default}] {verdict}"
         file, text = STATED[option]
         assert text.format(default) in (ROOT / file).read_text(), f"{command} --{option} [{default}]"
+
+
+@functools.lru_cache(maxsize=None)
+def options_of(command):
+    """Options and keywords in the help of a command and of its parts."""
+    texts = [help_of(name) for name in {*COMMANDS, "import"} if name.split()[0] == command]
+    return set(re.findall(r"(?<![\w-])-{1,2}[a-z][a-z0-9-]*", " ".join(texts)))
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_a_command_within_a_sentence_has_a_name_and_options_that_exist(page):
+    """It may have placeholders, and files that are not there: it is not run."""
+    for words in re.findall(r"`haloconv ([a-z]+)\b([^`]*)`", BLOCK.sub("", page.read_text())):
+        given = set(re.findall(r"(?<!\S)-{1,2}[a-z][a-z-]*", words[1]))
+        assert options_of(words[0]) and given <= options_of(words[0]), f"haloconv {words[0]}{words[1]}"
 
 
 def outcome(words):

@@ -70,11 +70,36 @@ CONF = "/convolver/new 2 2 64 100\n/impulse/dirac 1 1 1 0\n"
 def test_small_files_provoke_the_messages_as_the_page_quotes_them(folder, words, line):
     write("voice.wav", noise(500)), write("stereo.wav", noise(500, 2)), write("three.wav", noise(50, 3))
     write("rate.wav", noise(50), rate=44100)
-    for name, text in {"loud.txt": "9\n", "curve.txt": "20 -1\n100 2\n1000 0\n20000 0\n", "two.conf": CONF, "rew.txt": REW,
-                       "filters.txt": "Filter 1: ON PK Fc 100 Hz Gain -3 dB Q 1\n", "damaged.wav": "nothing\n" * 9}.items():
+    texts = {"loud.txt": "9\n", "curve.txt": "20 -1\n100 2\n1000 0\n20000 0\n", "two.conf": CONF, "rew.txt": REW,
+             "filters.txt": "Filter 1: ON PK Fc 100 Hz Gain -3 dB Q 1\n", "damaged.wav": "nothing\n" * 9}
+    for name, text in texts.items():
         pathlib.Path(name).write_text(text)
     done = haloconv(*words.split())
     said = [text for text in (done.stderr + done.stdout).splitlines() if re.search(line, text)]
     assert said, done.stderr + done.stdout
     matching = [message for message in quoted_messages() if pattern_of(message).search(said[0])]
     assert matching, said[0]
+
+
+def test_what_was_tried_has_a_day_and_says_how():
+    """docs/tested.md: each row has a day, or nobody; its tests and goals exist; releases are those of patch()."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")]
+            for line in (ROOT / "docs/tested.md").read_text().splitlines() if re.match(r"\| (?!.*---)", line)]
+    rows = [row for row in rows if "day" not in row]
+    goals = "\n".join(path.read_text() for path in [ROOT / "Makefile", *ROOT.glob("*/*.mk")])
+    assert len(rows) > 40
+    for row in rows:
+        day = [cell for cell in row if re.fullmatch(r"2026-\d\d-\d\d|nobody", cell)]
+        assert len(day) == 1 and (row[-1] or day == ["nobody"]), row
+        for file in re.findall(r"`(tests/[^`]*)`", row[-1]):
+            assert (ROOT / file).is_file(), row
+        for goal in re.findall(r"`make ([a-z-]+)", row[-1]):
+            assert re.search(rf"^[a-z -]*\b{goal}\b[a-z -]*:", goals, re.M), row
+    adapters = (ROOT / "plugins/python/haloconv/_adapters/__init__.py").read_text()
+    known = re.findall(r'Project\("([\w-]+)", "([^"]+)"\)', adapters)
+    assert len(known) > 5 and {tuple(row[:2]) for row in rows} >= set(known)
+
+
+def test_the_citation_names_this_version():
+    version = re.search(r'#define HC_VERSION "(.*)"', (ROOT / "dsp/haloconv.h").read_text())[1]
+    assert re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.M)[1] == version

@@ -1,8 +1,10 @@
 """docs/troubleshooting.md: every message that it quotes exists in the sources, and small files provoke some of them. A
-message is bold code, with ... in place of the parts that vary."""
+message is bold code, with ... in place of the parts that vary. Also commands inside sentences and tables of pages for
+users of other programs, docs/tested.md and CITATION.cff."""
 
 import pathlib
 import re
+import shlex
 
 import pytest
 from conftest import ROOT, haloconv, noise, write
@@ -79,6 +81,18 @@ def test_small_files_provoke_the_messages_as_the_page_quotes_them(folder, words,
     assert said, done.stderr + done.stdout
     matching = [message for message in quoted_messages() if pattern_of(message).search(said[0])]
     assert matching, said[0]
+
+
+@pytest.mark.parametrize("page", ["faq", "troubleshooting", "from-camilladsp", "from-easyeffects", "from-hesuvi",
+                                  "from-jconvolver", "from-torchaudio"])
+def test_commands_inside_sentences_and_tables_have_options_that_exist(folder, page):
+    """The option parser reads each; the blocks of the pages are run by test_pages.py."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / f"docs/{page}.md").read_text(), flags=re.M | re.S)
+    pathlib.Path("phones").write_text("command = pipewire\nmask = a.wav\n")
+    for command in re.findall(r"(?<!`)`haloconv ([^`]+)`(?!`)", text):
+        words = ["./phones" if word == "phones" and "run" in command else word for word in shlex.split(command)]
+        done = haloconv(*words, "--help")
+        assert done.returncode == 0 and done.stdout.startswith("Usage: "), f"haloconv {command}\n{done.stderr}"
 
 
 def test_what_was_tried_has_a_day_and_says_how():

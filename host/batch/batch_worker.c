@@ -388,7 +388,7 @@ static void count_changed(struct batch *batch, const struct manifest_row *row, e
     const char *paths[N_ROW_FILES] = {batch_input_file(row), row->mask, row->noise, row->path};
     struct changed_files *changed = &batch->changed[file];
     pthread_mutex_lock(&batch->lock);
-    const char *path = paths[file] ? paths[file] : row->path; /* NULL: a damaged journal has a state of no file */
+    const char *path = paths[file] ? paths[file] : ""; /* NULL: a damaged journal has a state of no file */
     if (!changed->first) changed->first = path;
     changed->is_several |= strcmp(changed->first, path) != 0;
     changed->n_rows += row->tar ? (int64_t)row->tar->n_rows : 1;

@@ -77,7 +77,9 @@ static bool read_masks(const json_t *json, struct option_names *masks)
     for (size_t i = 0; masks->list && i < n; i++, masks->n++) {
         *path = 0;
         bool good = session_state_read_path(json_array_get(json, i), path, sizeof path) && *path;
-        if (!good || !(masks->list[i] = strdup(path))) break;
+        char *copy = good ? strdup(path) : NULL;
+        if (!copy) break;
+        masks->list[i] = copy;
     }
     return masks->n == (int)n && (!json || json_is_array(json));
 }

@@ -456,7 +456,7 @@ static bool change_scene(struct remote *r, const struct osc_message *message, ch
 
 static bool obey(struct remote *r, const struct osc_message *message, char *why, size_t cap)
 {
-    struct command command;
+    struct command command = {0};
     if (is_answer(message)) return true;
     if (is_forged_subscription(message)) {
         osc_send_to(r->osc, message->from, "/unsubscribe", "");

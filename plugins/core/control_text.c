@@ -39,12 +39,12 @@ void control_text(int control, double value, char *text, size_t cap)
     const char *unit = units[c->unit], *const *labels = labels_of(c);
     if (fabs(x) < 0.05 && c->kind != CONTROL_LOGARITHMIC) x = 0; /* no "-0.0" */
     const char *blank = *unit && c->unit != UNIT_DEGREE ? " " : "";
+    bool is_off = (c->kind == CONTROL_LIMIT && x > (double)c->max - 0.06) || /* no level is below it: nothing is cut */
+                  (c->kind == CONTROL_GAIN && x < (double)c->min + 0.06);    /* else text, value, text would differ */
     locale_t was = c_locale_enter();
     if (labels)
         snprintf(text, cap, "%s", labels[(int)x]);
-    else if (c->kind == CONTROL_LIMIT && x > (double)c->max - 0.06)
-        snprintf(text, cap, "Off");                                /* no level is below it: nothing is cut */
-    else if (c->kind == CONTROL_GAIN && x < (double)c->min + 0.06) /* else text, value, text would differ */
+    else if (is_off)
         snprintf(text, cap, "Off");
     else
         snprintf(text, cap, "%.*f%s%s",

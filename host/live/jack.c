@@ -183,11 +183,22 @@ static const char *port_name(const struct port_host *h, const void *port)
     return jack_port_name(port);
 }
 
+static bool is_input_name(const struct port_host *h, const char *name)
+{
+    for (int i = 0; i < h->in.n; i++)
+        if (strcmp(h->in.name[i], name) == 0) return true;
+    return false;
+}
+
+/* JACK has one list of a client's port names. The channels of an equalizer have one name for input and output; then the
+ * output is "out-NAME". */
 static void *add_port(struct port_host *h, const struct port_side *side, int i, char *why, size_t cap)
 {
     const char *type = side->is_midi ? JACK_DEFAULT_MIDI_TYPE : JACK_DEFAULT_AUDIO_TYPE;
-    void *port =
-        jack_port_register(h->client, side->name[i], type, side->is_input ? JackPortIsInput : JackPortIsOutput, 0);
+    const char *prefix = side == &h->out && is_input_name(h, side->name[i]) ? "out-" : "";
+    char name[512];
+    snprintf(name, sizeof name, "%s%s", prefix, side->name[i]);
+    void *port = jack_port_register(h->client, name, type, side->is_input ? JackPortIsInput : JackPortIsOutput, 0);
     if (!port)
         message_write(why, cap,
                       "jack: port %s cannot be made; give each port a different name, or start the server "

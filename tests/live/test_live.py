@@ -455,6 +455,16 @@ def test_ports_connect_only_where_asked(run):
     client.end()
 
 
+@needs_jack
+def test_channels_of_an_equalizer_are_inputs_and_outputs(run):
+    """JACK has one list of a client's port names."""
+    pathlib.Path("eq.txt").write_text("Channel: L\nFilter 1: ON PK Fc 100 Hz Gain -3 dB Q 1\nChannel: R\nPreamp: -2 dB\n")
+    server = run.server(256)
+    client = run.jack(server, "eq.txt")
+    assert {"hc:L", "hc:R", "hc:out-L", "hc:out-R"} <= set(server.ports().split())
+    client.end()
+
+
 def latency(server, port, kind):
     block = re.search(rf"^{port}$((?:\n\t.*)+)", server.ports("-l"), re.M).group(1)
     return list(map(int, re.search(rf"{kind} latency = \[ (\d+) (\d+) \]", block).groups()))

@@ -555,7 +555,7 @@ static int delays_read(struct sofa *sofa, int rate, double **delays, double *max
     *max = 0;
     bool is_there;
     int error = variable_look(sofa, "Data.Delay", &v, &is_there, why);
-    if (!error && !is_there) lacks(sofa, "Data.Delay", "");
+    if (!error && !is_there && !sofa->is_spectra) lacks(sofa, "Data.Delay", "");
     if (error || !is_there || v.n == 0) return error;
     /* A file for several emitters may have delays for receivers only. */
     bool is_full = v.n == n_m * n_r * n_e;

@@ -53,6 +53,7 @@ typedef struct hc_bank_data {  /* responses with their positions, in the host's 
     int n_file_entries;        /* entries of the file; n_entries differs after interpolation to a grid                */
     const char *notes;         /* lines about the file and its changes: delays, resampling, grid, gain; or ""         */
     void *memory;              /* belongs to the library; NULL in a bank that the caller made, until hc_bank_index    */
+    const double *onsets;      /* [n_entries * n_out] frames, as from hc_bank_onset; NULL: hc_bank_index finds them   */
 } hc_bank_data;
 
 typedef struct hc_bank_options { /* a field that is 0 has the default                                                 */
@@ -92,7 +93,8 @@ int hc_bank_is_file(const char *path);
 
 /* Makes the table of hc_bank_nearest and hc_bank_mix for a bank that the caller made, as hc_bank_load does with
  * hc_bank_options.mix. The caller keeps the responses and positions, and must not change them; free the table with
- * hc_bank_data_free. Fails with HC_EINVAL (no positions, or a table exists; no taps, or a tap that is NaN or Inf),
+ * hc_bank_data_free. The copy of a bank with a grid needs its onsets: those of the grid are interpolated, not found.
+ * Fails with HC_EINVAL (no positions, or a table exists; no taps, or a tap that is NaN or Inf),
  * HC_ENOMEM. [setup] */
 int hc_bank_index(hc_bank_data *data, char *why, size_t cap);
 

@@ -168,7 +168,8 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
                            .file_rate = bank->file_rate,
                            .n_file_entries = n_file_entries,
                            .notes = bank->notes,
-                           .memory = memory};
+                           .memory = memory,
+                           .onsets = bank->onsets};
     return HC_OK;
 }
 
@@ -184,7 +185,12 @@ int hc_bank_index(hc_bank_data *data, char *why, size_t cap)
     size_t n = (size_t)data->n_entries * (size_t)data->n_out;
     double *onsets = malloc(n * sizeof *onsets);
     error = memory && onsets ? HC_OK : HC_ENOMEM;
-    for (size_t i = 0; i < n && !error; i++) error = onset_find(data->taps[i], data->n_taps, data->rate, &onsets[i]);
+    for (size_t i = 0; i < n && !error; i++) {
+        if (data->onsets)
+            onsets[i] = data->onsets[i];
+        else
+            error = onset_find(data->taps[i], data->n_taps, data->rate, &onsets[i]);
+    }
     if (!error && !(memory->directions = directions_make(data->position, data->n_entries))) error = HC_ENOMEM;
     if (error) {
         free(onsets);

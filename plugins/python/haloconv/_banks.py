@@ -56,9 +56,11 @@ def _gain_db(responses):
     return 10 * np.log10(max(best, 1e-30))
 
 
-def _of_pickle(responses, rate, positions, gain_db, notes):
+def _of_pickle(responses, rate, positions, gain_db, notes, onsets=None):
     bank = Bank(responses, rate, positions)
     bank.notes = notes
+    if onsets is not None:
+        bank._onsets, bank._data.onsets = onsets, onsets.ctypes.data
     if gain_db is not None:
         bank.gain_db = gain_db
     return bank
@@ -158,7 +160,11 @@ class Bank:
             _lib.hc_bank_data_free(ctypes.byref(self._data))
 
     def __reduce__(self):
-        return _of_pickle, (self.responses, self.rate, self.positions, self.__dict__.get("gain_db"), self.notes)
+        onsets = None
+        if self._data.onsets:
+            shape = ctypes.c_double * (self.entries * self.outputs)
+            onsets = np.array(shape.from_address(self._data.onsets))
+        return _of_pickle, (self.responses, self.rate, self.positions, self.__dict__.get("gain_db"), self.notes, onsets)
 
     @functools.cached_property
     def gain_db(self) -> float:

@@ -66,7 +66,8 @@ class _BankData(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("n_entries", ctypes.c_int), ("n_out", ctypes.c_int),
                 ("n_taps", ctypes.c_int), ("rate", ctypes.c_int), ("taps", ctypes.c_void_p),
                 ("position", ctypes.c_void_p), ("gain_db", ctypes.c_float), ("file_rate", ctypes.c_int),
-                ("n_file_entries", ctypes.c_int), ("notes", ctypes.c_char_p), ("memory", ctypes.c_void_p)]
+                ("n_file_entries", ctypes.c_int), ("notes", ctypes.c_char_p), ("memory", ctypes.c_void_p),
+                ("onsets", ctypes.c_void_p)]
 
 
 class _BankOptions(ctypes.Structure):

@@ -222,6 +222,15 @@ def test_controls_of_masks_and_gains_change_the_sound(run, chromium):
     page.click("#preset-list button")
     shown_mask(page, "quarter.txt")
     is_heard(0.25 * gain(-3), silence=2400)
+    page.type("#gain", "-9")
+    is_heard(0.25 * gain(-9))
+    page.run("window.prompt = () => 'evening'")
+    page.click("#preset-save")
+    page.wait("/evening/.test(document.getElementById('preset-list').textContent)")
+    page.run("document.getElementById('gain-range').dispatchEvent(new MouseEvent('dblclick', {bubbles: true}))")
+    is_heard(0.25)
+    page.run("[...document.querySelectorAll('#preset-list button')].find(b => b.textContent === 'evening').click()")
+    is_heard(0.25 * gain(-9), silence=2400)
     assert not [e for e in page.errors() if "/upload" not in e]  # the refused file is one
 
 

@@ -185,11 +185,12 @@ static bool chunk_copy(SNDFILE *to, const SF_CHUNK_ITERATOR *from, const char *i
     bool is_text = good && is_list && memcmp(chunk.data, "adtl", 4) != 0; /* LIST INFO: strings of sound_in */
     if (good && !is_text && to) {
         memcpy(chunk.id, id, 4);
-        uint32_t least = strcmp(id, "smpl") == 0 ? 36 : 4; /* libsndfile reads these bytes unasked */
-        uint32_t most = strcmp(id, "cue ") == 0 ? 4 + 2500 * RECORD_BYTES : KEPT_BYTES; /* its maximum of markers */
+        uint32_t min_bytes = strcmp(id, "smpl") == 0 ? 36 : 4; /* libsndfile reads these bytes unasked */
+        uint32_t max_bytes =
+            strcmp(id, "cue ") == 0 ? 4 + 2500 * RECORD_BYTES : KEPT_BYTES; /* its maximum of markers */
         chunk_shift(id, chunk.data, &chunk.datalen, in->first);
         good = strcmp(id, "MARK") != 0 || marks_fit(chunk.data, chunk.datalen);
-        good = good && chunk.datalen >= least && chunk.datalen <= most && chunk_pad(&chunk) &&
+        good = good && chunk.datalen >= min_bytes && chunk.datalen <= max_bytes && chunk_pad(&chunk) &&
                sf_set_chunk(to, &chunk) == SF_ERR_NO_ERROR;
         *kept += chunk.datalen;
     }

@@ -118,7 +118,7 @@ static void pool_with_small_limit(void)
     take_priority();
     wake(pool);
     pause_us(300000);
-    check(atomic_load(&policy_of_pool) == SCHED_FIFO, "the least limit: policy %d", atomic_load(&policy_of_pool));
+    check(atomic_load(&policy_of_pool) == SCHED_FIFO, "the smallest limit: policy %d", atomic_load(&policy_of_pool));
     set_limit(PRIORITY_MIN_LIMIT_US - 1, LIMIT_US);
     pause_us(300000);
     check(atomic_load(&policy_of_pool) == SCHED_OTHER, "a small limit: policy %d", atomic_load(&policy_of_pool));

@@ -230,10 +230,10 @@ struct lv2_host *lv2_host_open(const char *variant, double rate, int frames, int
     h->schedule = (LV2_Worker_Schedule){h, schedule_work};
     h->log = (LV2_Log_Log){h, log_f, log_v};
     lv2_atom_forge_init(&h->forge, &h->map);
-    int32_t least = nominal < 0 ? frames : 0, most = frames, usual = nominal < 0 ? 0 : nominal;
+    int32_t min_frames = nominal < 0 ? frames : 0, max_frames = frames, usual = nominal < 0 ? 0 : nominal;
     LV2_Options_Option options[] = {
-        {LV2_OPTIONS_INSTANCE, 0, id(LV2_BUF_SIZE__minBlockLength), sizeof least, id(LV2_ATOM__Int), &least},
-        {LV2_OPTIONS_INSTANCE, 0, id(LV2_BUF_SIZE__maxBlockLength), sizeof most, id(LV2_ATOM__Int), &most},
+        {LV2_OPTIONS_INSTANCE, 0, id(LV2_BUF_SIZE__minBlockLength), sizeof min_frames, id(LV2_ATOM__Int), &min_frames},
+        {LV2_OPTIONS_INSTANCE, 0, id(LV2_BUF_SIZE__maxBlockLength), sizeof max_frames, id(LV2_ATOM__Int), &max_frames},
         {LV2_OPTIONS_INSTANCE, 0, id(LV2_BUF_SIZE__nominalBlockLength), sizeof usual, id(LV2_ATOM__Int), &usual},
         {LV2_OPTIONS_INSTANCE, 0, 0, 0, 0, NULL},
     };

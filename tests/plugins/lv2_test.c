@@ -151,7 +151,7 @@ static void any_block_in_place(const char *backend)
     }
 }
 
-/* jalv names the least and the most frames of a run, which are the same, and no usual number. */
+/* jalv names the minimum and the maximum of frames of a run, which are the same, and no usual number. */
 static void the_engine_has_the_block_of_a_host_whose_runs_are_alike(const char *backend)
 {
     static const int frames[] = {64, 256};

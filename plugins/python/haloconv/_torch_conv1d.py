@@ -17,11 +17,11 @@ from .torch import _check, _convolve, _type_of
 _Size = Union[int, Tuple[int]]
 
 
-def _number(name, value, least):
+def _number(name, value, minimum):
     """A whole number, or a tuple of one, as torch.nn.Conv1d keeps it."""
     number = value[0] if isinstance(value, (tuple, list)) and len(value) == 1 else value
-    if not isinstance(number, numbers.Integral) or number < least:
-        raise ValueError(f"{name} is {value!r}; give a whole number from {least} on")
+    if not isinstance(number, numbers.Integral) or number < minimum:
+        raise ValueError(f"{name} is {value!r}; give a whole number from {minimum} on")
     return number
 
 

@@ -27,6 +27,7 @@ FOLDERS = "dsp|kernels|host|plugins|impulses|tests|docs"
 ABSENT = r"\b(design|house|style|record|seed)\.md\b|\bfig(?:ure)?\. ?\d+ of 0\d\d\b|\b0\d\d fig\b"
 DOCS, README = sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"
 PAGES += DOCS
+MAKEFILES = "".join(path.read_text() for path in [ROOT / "Makefile", *ROOT.glob("*/*.mk"), *ROOT.glob("*/*/*.mk")])
 BLOCK = re.compile(r"^```(\w*)(?: (\S+))?\n(.*?)^```$", re.M | re.S)  # a block: its language, its file's name, its text
 
 
@@ -114,6 +115,29 @@ def test_the_figures_of_readme_and_docs_are_those_of_the_benchmarks():
 def numbers(text):
     """The numbers of a text, without the commas of thousands; no digits of a word such as float32."""
     return set(re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-\d+)?", re.sub(r"(?<=\d),(?=\d{3})", "", text)))
+
+
+def test_each_row_of_what_was_tried_has_a_day_and_a_way_to_see_it_again():
+    """A day and a test, a goal of make or a commit, or "nobody"."""
+    git = ["git", "-C", str(ROOT), "rev-parse"]
+    whole = shutil.which("git") and subprocess.run(
+        [*git, "--is-shallow-repository"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        check=False).stdout == "false\n"
+    rows = re.findall(r"^\| (?!---).*\|$", (ROOT / "docs/tested.md").read_text(), re.M)
+    titles = [row for row in rows if "| day |" in row]
+    assert len(titles) >= 6 and len(rows) > 40
+    for row in set(rows) - set(titles):
+        by = row.split("|")[-2]
+        if "| nobody |" in row and not by.strip():
+            continue
+        assert re.search(r"\| (\d{4}-\d\d-\d\d|nobody) \|", row), row
+        ways = re.findall(r"`make ([\w-]+)`|`(tests/[\w/.]+)`|\b([0-9a-f]{8})\b", by)
+        assert ways, f"no way to see it again: {row}"
+        for goal, test, commit in ways:
+            assert not goal or re.search(rf"^(?:run-)?{goal}:", MAKEFILES, re.M), row
+            assert not test or (ROOT / test).exists(), row
+            assert not (commit and whole) or subprocess.run([*git, "-q", "--verify", commit + "^{commit}"], check=False,
+                                                            stdout=subprocess.DEVNULL).returncode == 0, row
 
 
 def test_figures_are_those_of_the_results():
@@ -295,10 +319,9 @@ def test_commands_of_the_readme_run_as_they_stand_there(example_folder):
     """Those of its blocks and of its table. What installs is not run; its goals of make exist."""
     text = README.read_text()
     lines = [line for _, _, block in BLOCK.findall(text) for line in block.splitlines()]
-    makefiles = "".join(path.read_text() for path in [ROOT / "Makefile", *ROOT.glob("*/*.mk"), *ROOT.glob("*/*/*.mk")])
     goals = set(re.findall(r"\bmake ([a-z][\w-]*)", "\n".join(re.split(" # ", line)[0] for line in lines)))
     assert goals >= {"demo", "test", "deb", "install"}
-    assert not [goal for goal in goals if not re.search(rf"^(?:run-)?{goal}:", makefiles, re.M)]
+    assert not [goal for goal in goals if not re.search(rf"^(?:run-)?{goal}:", MAKEFILES, re.M)]
     shutil.copytree(BUILD / "impulses/head", "head")
     cells = re.findall(r"^\|[^|]*\| `(haloconv [^`]*)` \|", text, re.M)
     commands = [line for line in lines if line.startswith("haloconv")] + cells

@@ -217,7 +217,7 @@ run-bench-zita: $(BUILD)/libhaloconv.a
 	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -pthread -Idsp $(CPPFLAGS) $(CXXFLAGS) $(ALL_LDFLAGS) tests/bench/bench_zita.cpp \
 	  $(BUILD)/libhaloconv.a -lzita-convolver $(LIB_LIBS) -o $(BUILD)/tests/bench_zita
 	@$(RECORD) 'Live, beside zita-convolver' $(BUILD)/tests/bench_zita
-# README.md's plot: a minute of blocks of a 16 x 16 matrix.
+# The plot of docs/method.md: a minute of blocks of a 16 x 16 matrix.
 run-plot: run-bench-zita
 	@$(BUILD)/tests/bench_zita --matrix 16 --time 60 --trace $(BUILD)/block_times.csv
 	$(PYTHON) tests/bench/plot_block_times.py $(BUILD)/block_times.csv dsp/pictures/block_times.svg 64

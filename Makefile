@@ -143,7 +143,7 @@ haloconv $(VERSION)
   VST3        $(or $(HAVE_VST3),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
-SETUP_GOALS := demo test panel-test models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
+SETUP_GOALS := demo test panel-test pictures models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
                bench-files bench-live bench-zita bench-lv2 bench-plugins bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
 ifeq ($(filter clean setup setup-% uninstall rung cross-wheel deb fresh-test $(SETUP_GOALS),$(MAKECMDGOALS)),)
 ifeq ($(TARGET),)
@@ -251,7 +251,7 @@ WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
 
 SETUPS := $(addprefix setup-,build test lint bench cross deb browser)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
-        ladder rung run-rung check deb fresh-test screenshots adapter-test
+        ladder rung run-rung check deb fresh-test adapter-test
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) \
      $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(VST3_MASKS) $(WINDOW)
@@ -420,10 +420,10 @@ WITH_PEERS := bench-files bench-live bench-zita bench-lv2 bench-plugins bench-ff
 demo: setup-build
 lint fuzz: setup-lint
 cross-test: setup-cross
-panel-test: setup-browser
+panel-test pictures: setup-browser
 deb: setup-deb
 $(WITH_PEERS): setup-bench
-$(filter-out demo lint cross-test panel-test $(WITH_PEERS),$(SETUP_GOALS)): setup-test
+$(filter-out demo lint cross-test panel-test pictures $(WITH_PEERS),$(SETUP_GOALS)): setup-test
 endif
 $(SETUP_GOALS):
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@

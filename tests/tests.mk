@@ -141,10 +141,14 @@ run-coverage:
 	-@$(MAKE) --no-print-directory QUIET=1 WITH_CUDA=0 BUILD=$(BUILD)/coverage OPT='-O1 -g' \
 	  CFLAGS=--coverage LDFLAGS=--coverage run-test
 	@$(PYTHON) tests/tools/coverage.py $(BUILD)/coverage
-# Pictures of the plugins' window, in screenshots/ of the build; the grids that the test compares with are stored anew.
-screenshots: $(BUILD)/tests/screenshots_test
-	@HC_TEST_PICTURES=new $(TEST_ENV) $<
-	@ls $(BUILD)/screenshots/*.png
+# Pictures of the plugins' window and of the panel's page, in docs/pictures/ and in screenshots/ of the build; the colours that
+# tests compare with are stored anew. Look at the pictures before a commit.
+run-pictures: all $(BUILD)/tests/screenshots_test $(TEST_TOOLS)
+	@mkdir -p docs/pictures
+	@HC_TEST_PICTURES=new $(TEST_ENV) tests/run $(BUILD)/tests/screenshots_test \
+	  tests/live/test_panel_page.py::test_the_picture_of_the_page_in_docs_is_what_the_page_draws \
+	  tests/live/test_panel_page.py::test_mean_colours_of_pictures_are_those_that_are_stored
+	@ls -l docs/pictures/*.png $(BUILD)/screenshots/*.png
 # The panel's page in a browser: each control, and ten pages for PANEL_SECONDS beside the trap of the callback.
 PANEL_SECONDS ?= 20
 run-panel-test: all $(TEST_TOOLS)
@@ -213,7 +217,7 @@ run-bench-zita: $(BUILD)/libhaloconv.a
 	$(Q)$(CXX) -std=c++17 -O2 -Wall -Wextra -pthread -Idsp $(CPPFLAGS) $(CXXFLAGS) $(ALL_LDFLAGS) tests/bench/bench_zita.cpp \
 	  $(BUILD)/libhaloconv.a -lzita-convolver $(LIB_LIBS) -o $(BUILD)/tests/bench_zita
 	@$(RECORD) 'Live, beside zita-convolver' $(BUILD)/tests/bench_zita
-# README.md's plot: a minute of blocks of a 16 x 16 matrix.
+# The plot of docs/method.md: a minute of blocks of a 16 x 16 matrix.
 run-plot: run-bench-zita
 	@$(BUILD)/tests/bench_zita --matrix 16 --time 60 --trace $(BUILD)/block_times.csv
 	$(PYTHON) tests/bench/plot_block_times.py $(BUILD)/block_times.csv dsp/pictures/block_times.svg 64

@@ -25,8 +25,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *(page for folder in ["kernels", "tests", "i
                                       for page in (ROOT / folder).rglob("*.md"))])
 FOLDERS = "dsp|kernels|host|plugins|impulses|tests|docs"
 ABSENT = r"\b(design|house|style|record|seed)\.md\b|\bfig(?:ure)?\. ?\d+ of 0\d\d\b|\b0\d\d fig\b"
-DOCS = sorted((ROOT / "docs").glob("*.md"))
+DOCS, README = sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"
 PAGES += DOCS
+MAKEFILES = "".join(path.read_text() for path in [ROOT / "Makefile", *ROOT.glob("*/*.mk"), *ROOT.glob("*/*/*.mk")])
 BLOCK = re.compile(r"^```(\w*)(?: (\S+))?\n(.*?)^```$", re.M | re.S)  # a block: its language, its file's name, its text
 
 
@@ -35,6 +36,7 @@ def test_files_that_a_page_names_exist(page):
     text = page.read_text()
     named = re.findall(rf"`((?:{FOLDERS})/[\w./*-]*)`", text)
     named += [link for link in re.findall(r"\]\(([\w./-]+)(?:#[\w-]*)?\)", text) if "://" not in link]
+    named += re.findall(r'src="([\w./-]+)"', text)
     for name in named:
         there = list(ROOT.glob(name.rstrip("/"))) or list(page.parent.glob(name))
         assert there, f"{page.relative_to(ROOT)} names {name}, which does not exist"
@@ -59,7 +61,17 @@ def test_the_signal_flow_is_what_its_script_draws(tmp_path):
 
 
 def test_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 130
+    lines = README.read_text().splitlines()
+    assert len(lines) <= 90
+    assert not [line for line in lines if len(line) > 120 and line[0] not in "|<" and not line.startswith("make demo")]
+
+
+def test_pictures_of_docs_are_small_and_each_is_shown():
+    """screenshots_test and test_panel_page.py compare them with what the window and the page draw."""
+    pictures = {path.name: path.stat().st_size for path in (ROOT / "docs/pictures").iterdir()}
+    assert pictures and max(pictures.values()) <= 150_000 and sum(pictures.values()) <= 1_000_000, pictures
+    text = "".join(page.read_text() for page in [README, *DOCS])
+    assert set(re.findall(r"[\"/(]pictures/([\w.-]+)[\")]", text)) >= set(pictures)
 
 
 # ---- docs/ -----------------------------------------------------------------------------------------------------------
@@ -78,10 +90,10 @@ def test_the_index_of_docs_has_a_line_for_each_page():
     assert sorted(linked) == [page.name for page in DOCS if page.name != "README.md"]
 
 
-def test_no_paragraph_stands_in_two_pages_of_docs():
+def test_no_paragraph_stands_in_two_pages_of_readme_and_docs():
     """Paragraphs, items and rows of tables; the lines of programs may be equal."""
     seen = {}
-    for page in DOCS:
+    for page in [README, *DOCS]:
         text = re.sub(r"\n(?=[-|] |\d+\. )", "\n\n", BLOCK.sub("\n", page.read_text()))
         for paragraph in re.split(r"\n\s*\n", text):
             words = " ".join(re.findall(r"\w+", paragraph))
@@ -89,19 +101,43 @@ def test_no_paragraph_stands_in_two_pages_of_docs():
                 assert seen.setdefault(words, page) is page, f"{page.name} repeats {seen[words].name}: {paragraph}"
 
 
-def test_the_figures_of_docs_are_those_of_the_benchmarks():
-    """A row of a table whose first cell names a workload of BENCHMARKS.md by a link."""
-    known = numbers((ROOT / "BENCHMARKS.md").read_text())
-    rows = [row for page in DOCS for row in re.findall(r"^\| \[.*\]\(\.\./BENCHMARKS\.md.*$", page.read_text(), re.M)]
+def test_the_figures_of_readme_and_docs_are_those_of_the_benchmarks():
+    """A row of a table whose first cell names a workload of BENCHMARKS.md by a link; it stands in one page."""
+    known, pattern = numbers((ROOT / "BENCHMARKS.md").read_text()), r"^\| \[.*\]\((?:\.\./)?BENCHMARKS\.md.*$"
+    rows = [row for page in [README, *DOCS] for row in re.findall(pattern, page.read_text(), re.M)]
+    results = [re.sub(r"^\| \[.*?\]\(.*?\) \|", "", row).split("|")[0].strip() for row in rows]
+    assert len(re.findall(pattern, README.read_text(), re.M)) == 4 and len(set(results)) == len(results)
     for row in rows:
         given = numbers(re.sub(r"\]\(.*?\)", "", row))
         assert given <= known, f"not in BENCHMARKS.md: {sorted(given - known)}: {row}"
-    assert rows
 
 
 def numbers(text):
     """The numbers of a text, without the commas of thousands; no digits of a word such as float32."""
     return set(re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?:e-\d+)?", re.sub(r"(?<=\d),(?=\d{3})", "", text)))
+
+
+def test_each_row_of_what_was_tried_has_a_day_and_a_way_to_see_it_again():
+    """A day and a test, a goal of make or a commit, or "nobody"."""
+    git = ["git", "-C", str(ROOT), "rev-parse"]
+    whole = shutil.which("git") and subprocess.run(
+        [*git, "--is-shallow-repository"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+        check=False).stdout == "false\n"
+    rows = re.findall(r"^\| (?!---).*\|$", (ROOT / "docs/tested.md").read_text(), re.M)
+    titles = [row for row in rows if "| day |" in row]
+    assert len(titles) >= 6 and len(rows) > 40
+    for row in set(rows) - set(titles):
+        by = row.split("|")[-2]
+        if "| nobody |" in row and not by.strip():
+            continue
+        assert re.search(r"\| (\d{4}-\d\d-\d\d|nobody) \|", row), row
+        ways = re.findall(r"`make ([\w-]+)`|`(tests/[\w/.]+)`|\b([0-9a-f]{8})\b", by)
+        assert ways, f"no way to see it again: {row}"
+        for goal, test, commit in ways:
+            assert not goal or re.search(rf"^(?:run-)?{goal}:", MAKEFILES, re.M), row
+            assert not test or (ROOT / test).exists(), row
+            assert not (commit and whole) or subprocess.run([*git, "-q", "--verify", commit + "^{commit}"], check=False,
+                                                            stdout=subprocess.DEVNULL).returncode == 0, row
 
 
 def test_figures_are_those_of_the_results():
@@ -279,12 +315,18 @@ def test_examples_of_the_man_page_run_as_they_stand_there(example_folder):
     assert len(seen) >= 10 and midi == ["program", "cc"]
 
 
-def test_examples_of_the_readme_run_as_they_stand_there(example_folder):
-    block, = [block for block in re.findall(r"^```\n(.*?)^```", (ROOT / "README.md").read_text(), re.M | re.S)
-              if "haloconv convolve" in block]
+def test_commands_of_the_readme_run_as_they_stand_there(example_folder):
+    """Those of its blocks and of its table. What installs is not run; its goals of make exist."""
+    text = README.read_text()
+    lines = [line for _, _, block in BLOCK.findall(text) for line in block.splitlines()]
+    goals = set(re.findall(r"\bmake ([a-z][\w-]*)", "\n".join(re.split(" # ", line)[0] for line in lines)))
+    assert goals >= {"demo", "test", "deb", "install"}
+    assert not [goal for goal in goals if not re.search(rf"^(?:run-)?{goal}:", MAKEFILES, re.M)]
     shutil.copytree(BUILD / "impulses/head", "head")
-    examples = examples_of(block)
-    assert len(examples) == len(block.splitlines()) and sum(map(run_example, examples)) >= 5
+    cells = re.findall(r"^\|[^|]*\| `(haloconv [^`]*)` \|", text, re.M)
+    commands = [line for line in lines if line.startswith("haloconv")] + cells
+    assert len(cells) >= 6 and all(re.match(r"(haloconv|make|pip|sudo) ?", line) for line in lines)
+    assert sum(map(run_example, commands)) >= 4
 
 
 # ---- defaults -------------------------------------------------------------------------------------------------------

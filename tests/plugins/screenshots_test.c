@@ -1,9 +1,10 @@
 /* Pictures of the window with the tables of our plugins, at 100, 150 and 200 %, on an X server without a screen (Xvfb).
  *
  * A picture is compared with tests/plugins/screenshots.txt: a font, and mean colours of a grid of cells, which hold at
- * every scale and, less exactly, with other fonts. The test writes $BUILD/screenshots/PLUGIN-SCALE.png. With
- * HC_TEST_PICTURES it stores the grids of 100 % anew (make screenshots). window_test shows that an X server gets the
- * pixels that draw_window draws.
+ * every scale and, less exactly, with other fonts. The test writes $BUILD/screenshots/PLUGIN-SCALE.png. Pictures of
+ * 150 % that pages show are in docs/pictures/, and have the colours that are drawn. With HC_TEST_PICTURES the test stores
+ * those and the grids of 100 % anew (make pictures). window_test shows that an X server gets the pixels that draw_window
+ * draws.
  */
 #include "check.h"
 #include "plugins/core/plugin_window.h"
@@ -24,12 +25,13 @@ static const char stored[] = "tests/plugins/screenshots.txt", masks[] = "halocon
 struct shot {
     const char *variant, *mask, *error;
     double azimuth, distance;
+    const char *page; /* its picture in docs/pictures/, or NULL */
 };
 static const struct shot shots[] = {
-    {"stereo", "hall.wav", "", 0, 0},
-    {"binaural", "head", "", 40, 3},
+    {"stereo", "hall.wav", "", 0, 0, "window.png"},
+    {"binaural", "head", "", 40, 3, "binaural.png"},
     {"matrix_16", "through.txt", "hall.wav: 2 channels do not fit 16 input channels; use a mask of 1 or 16 channels", 0,
-     0}};
+     0, NULL}};
 enum { N_SHOTS = sizeof shots / sizeof *shots };
 
 static const struct variant *variant_of(const struct shot *shot)
@@ -109,7 +111,7 @@ static void read_grid(FILE *file, const char *name, grid to)
 {
     char word[40];
     unsigned color[3];
-    check(fscanf(file, "%39s", word) == 1 && strcmp(word, name) == 0, "%s lacks %s; make screenshots", stored, name);
+    check(fscanf(file, "%39s", word) == 1 && strcmp(word, name) == 0, "%s lacks %s; make pictures", stored, name);
     for (int row = 0; row < ROWS; row++)
         for (int column = 0; column < COLUMNS; column++) {
             check(fscanf(file, "%2x%2x%2x", &color[0], &color[1], &color[2]) == 3, "%s is cut", stored);
@@ -124,8 +126,24 @@ static void check_same(const char *name, double scale, grid got, grid want, doub
             for (int c = 0; c < 3; c++)
                 check(fabs(got[row][column][c] - want[row][column][c]) <= tolerance,
                       "%s at %.0f %%, row %d, column %d, colour %d is %.0f, not %.0f; look at the pictures in "
-                      "screenshots/ of the build, then make screenshots",
+                      "screenshots/ of the build, then make pictures",
                       name, 100 * scale, row, column, c, got[row][column][c], want[row][column][c]);
+}
+
+/* The picture of a page has the colours of the one that was drawn. */
+static void check_page_picture(const char *path, bool is_new, cairo_surface_t *drawn, double scale, double tolerance)
+{
+    grid got, want;
+    if (is_new) check(cairo_surface_write_to_png(drawn, path) == CAIRO_STATUS_SUCCESS, "%s cannot be written", path);
+    cairo_surface_t *shown = cairo_image_surface_create_from_png(path);
+    check(cairo_surface_status(shown) == CAIRO_STATUS_SUCCESS, "%s cannot be read; make pictures", path);
+    check(cairo_image_surface_get_width(shown) == cairo_image_surface_get_width(drawn) &&
+              cairo_image_surface_get_height(shown) == cairo_image_surface_get_height(drawn),
+          "%s has another size than the window; make pictures", path);
+    grid_of(shown, got);
+    grid_of(drawn, want);
+    check_same(path, scale, got, want, tolerance);
+    cairo_surface_destroy(shown);
 }
 
 /* The file of the font that the window gets for "sans-serif". */
@@ -161,12 +179,13 @@ static void pictures_are_those_that_are_stored(const char *backend)
         .get = get, .begin = nothing, .set = set, .end = nothing, .load = load, .state = state};
     static const double scales[] = {1, 1.5, 2};
     static struct plugin_window content;
-    char path[600], why[300] = "", font[200], font_then[200];
+    char path[600], why[300] = "", font[200], font_then[200], folder[400];
     grid got, want;
     const char *build = getenv("BUILD");
     const bool is_new = getenv("HC_TEST_PICTURES") != NULL;
     FILE *file = fopen(stored, is_new ? "w" : "r");
     check(file, "%s cannot be opened", stored);
+    check(getcwd(folder, sizeof folder), "no folder");
     font_of(font, sizeof font);
     if (is_new)
         fprintf(file, "%s\n", font);
@@ -193,6 +212,10 @@ static void pictures_are_those_that_are_stored(const char *backend)
             grid_of(surface, got);
             (void)snprintf(path, sizeof path, "screenshots/%s-%.0f.png", name, 100 * scales[s]);
             check(cairo_surface_write_to_png(surface, path) == CAIRO_STATUS_SUCCESS, "%s cannot be written", path);
+            if (shots[i].page && s == 1) {
+                (void)snprintf(path, sizeof path, "%s/docs/pictures/%s", folder, shots[i].page);
+                check_page_picture(path, is_new, surface, scales[s], tolerance);
+            }
             cairo_surface_destroy(surface);
             window_close(w);
             if (is_new && s == 0) write_grid(file, name, got), memcpy(want, got, sizeof want);

@@ -79,6 +79,9 @@ class WebSocket:
             data = self.take(n)
             if head[0] & 15 == 8:
                 raise EOFError(struct.unpack(">H", data[:2])[0] if data else None)
+            if head[0] & 15 == 9:  # a ping: the server asks a client that was silent for a while
+                self.socket.sendall(self.frame(data, 10))
+                continue
             message = json.loads(data)
             if message[0] in paths or not paths:
                 return message

@@ -1,17 +1,12 @@
 #include "call_costs.h"
 
 #include "dsp/base/await.h"
+#include "dsp/base/order.h"
 #include "haloconv.h"
 
 #include <stdlib.h>
 
 enum { BLOCK = 64, UNTIMED_CALLS = 20, CALLS = 101, PERIOD_NS = 1333333 };
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
 
 int call_costs_measure(const char *backend, double *ns, struct reason *why)
 {
@@ -44,7 +39,7 @@ int call_costs_measure(const char *backend, double *ns, struct reason *why)
     }
     hc_close(engine);
     if (error) return error;
-    qsort(elapsed, CALLS, sizeof *elapsed, by_size);
+    qsort(elapsed, CALLS, sizeof *elapsed, order_of_doubles);
     *ns = elapsed[CALLS / 2];
     return HC_OK;
 }

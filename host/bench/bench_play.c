@@ -1,5 +1,6 @@
 #include "bench_play.h"
 
+#include "dsp/base/order.h"
 #include "dsp/bench.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
@@ -186,12 +187,6 @@ static void wait_for_period(double when)
     while (stopwatch_now() < when) continue;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static double quantile_us(const double *sorted, int64_t n, double q)
 {
     int64_t i = (int64_t)(q * (double)n);
@@ -203,8 +198,8 @@ static void sum_up(struct player *p, int64_t n, struct bench_result *r)
     r->n_blocks = n;
     r->mean_us = 0;
     for (int64_t i = 0; i < n; i++) r->mean_us += 1e6 * p->durations[i] / (double)n;
-    qsort(p->durations, (size_t)n, sizeof *p->durations, by_size);
-    qsort(p->woke, (size_t)n, sizeof *p->woke, by_size);
+    qsort(p->durations, (size_t)n, sizeof *p->durations, order_of_doubles);
+    qsort(p->woke, (size_t)n, sizeof *p->woke, order_of_doubles);
     r->p50_us = quantile_us(p->durations, n, 0.5);
     r->p99_us = quantile_us(p->durations, n, 0.99);
     r->p999_us = quantile_us(p->durations, n, 0.999);

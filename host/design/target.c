@@ -47,10 +47,7 @@ static const struct command_line target_line = {
         "is from the curve.\v"
         "  haloconv design target house.txt --phase linear -o house.wav",
     .groups = {{NULL, target_options}},
-    .names = "one CURVE",
-    .min_names = 1,
-    .max_names = 1,
-    .names_to = offsetof(struct target_settings, names)};
+    OPTION_NAMES("one CURVE", 1, 1, struct target_settings, names, 0)};
 
 struct target_filter {
     struct frequency_curve curve;

@@ -30,11 +30,7 @@ const struct command_line jack_line = {
             "  haloconv jack hall.wav plate.wav --connect --osc 9000\n"
             "  haloconv jack head --sources 8",
     .groups = {{NULL, jack_options}, {LIVE_OPTIONS_TITLE, live_options}},
-    .names = "MASK",
-    .max_names = INT_MAX,
-    .names_to = offsetof(struct live_settings, masks),
-    .note = live_options_note,
-    .masks_from = 1};
+    LIVE_OPTIONS_MASKS};
 
 #ifdef HC_WITH_JACK
 #include "jack_midi.h"

@@ -4,8 +4,6 @@
 
 #include "dsp/base/error.h"
 
-#include <stddef.h>
-
 /* *ns gets the median time of blocks of a small engine that spins, in nanoseconds; the blocks come at 48 kHz. Needs
  * 0.2 s. Fails as hc_open. [setup] */
 int call_costs_measure(const char *backend, double *ns, struct reason *why);

@@ -25,7 +25,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum failover_result { /* result of a block, from the best to the worst */

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { THREAD_SOURCES = 1024, SOURCES_A_THREAD = 8192, ATTEMPTS = 3, MAX_SOURCES = 65536 };
 

@@ -13,7 +13,6 @@
 #include "measurement_layout.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

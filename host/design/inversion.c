@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define OUTSIDE_DB 20.0 /* beta outside the band, above the level: the gain is -40 dB */
 enum { PER_OCTAVE = 48 };

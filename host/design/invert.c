@@ -9,7 +9,6 @@
 #include "host/plot/plot_masks.h"
 #include "inversion.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 enum { NOT_GIVEN = -1, MAX_TAPS = 1 << 22 };

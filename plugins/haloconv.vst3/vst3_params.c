@@ -4,7 +4,6 @@
 #include "vst3_face.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- values ------------------------------------------------------------------------------------- */

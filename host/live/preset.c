@@ -2,9 +2,9 @@
 
 #include "dsp/base/order.h"
 #include "host/files/text_out.h"
+#include "host/line_reader.h"
 #include "host/mask_argument.h"
 #include "host/message.h"
-#include "host/text_in.h"
 
 #include <dirent.h>
 #include <limits.h>

@@ -1,5 +1,6 @@
 #include "message.h"
 
+#include "dsp/base/error.h"
 #include "stopwatch.h"
 
 #include <inttypes.h>
@@ -55,15 +56,9 @@ struct message_db message_gain(double db, int decimals)
 
 void message_clean(char *text)
 {
-    char *to = text;
-    for (const char *from = text; *from; from++) {
-        bool dot = from[0] == '.' && from[1] == ';' && from[2] == ' '; /* libsndfile ends its reasons with one */
-        unsigned char byte = (unsigned char)from[0], next = (unsigned char)from[1];
-        bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0; /* U+0080 to U+009F in UTF-8 */
-        if (c1) from++;
-        if (!dot) *to++ = c1 || byte < ' ' || byte == 127 ? '?' : (char)byte;
-    }
-    *to = 0;
+    for (char *dot = text; (dot = strstr(dot, ".; ")); dot++)
+        memmove(dot, dot + 1, strlen(dot)); /* libsndfile's reasons */
+    text_clean(text);
 }
 
 static bool is_journal; /* standard error is the journal of systemd; look_for_journal sets it */

@@ -89,12 +89,16 @@ static void print_line(bool is_error, const char *prefix, const char *format, va
     pthread_mutex_unlock(&lock);
 }
 
+/* Prints the arguments behind `format` of the function that uses it. */
+#define PRINT(is_error, prefix, suffix)                                                                                \
+    va_list values;                                                                                                    \
+    va_start(values, format);                                                                                          \
+    print_line(is_error, prefix, format, values, suffix);                                                              \
+    va_end(values)
+
 int message_error(const char *format, ...)
 {
-    va_list values;
-    va_start(values, format);
-    print_line(true, "haloconv: ", format, values, "");
-    va_end(values);
+    PRINT(true, "haloconv: ", "");
     return EXIT_FAILED;
 }
 
@@ -102,38 +106,26 @@ int message_usage(const char *command, const char *format, ...)
 {
     char suffix[64];
     snprintf(suffix, sizeof suffix, "; see `haloconv %s%s--help`", command, *command ? " " : "");
-    va_list values;
-    va_start(values, format);
-    print_line(true, "haloconv: ", format, values, suffix);
-    va_end(values);
+    PRINT(true, "haloconv: ", suffix);
     return EXIT_USAGE;
 }
 
 int message_note(const char *format, ...)
 {
     if (atomic_load(&is_quiet)) return 0;
-    va_list values;
-    va_start(values, format);
-    print_line(false, "", format, values, "");
-    va_end(values);
+    PRINT(false, "", "");
     return 0;
 }
 
 int message_always(const char *format, ...)
 {
-    va_list values;
-    va_start(values, format);
-    print_line(false, "", format, values, "");
-    va_end(values);
+    PRINT(false, "", "");
     return 0;
 }
 
 int message_detail(const char *format, ...)
 {
-    va_list values;
-    va_start(values, format);
-    print_line(true, "", format, values, "");
-    va_end(values);
+    PRINT(true, "", "");
     return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "bench_play.h"
 
 #include "dsp/base/order.h"
+#include "dsp/base/priority.h"
 #include "dsp/bench.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
@@ -176,11 +177,9 @@ static void player_aim(struct player *p, const struct bench_shape *shape, int64_
 static void wait_for_period(double when)
 {
     static double slept;
-    struct rlimit limit;
-    double sleep = when - spin_s;
-    if (sleep > stopwatch_now()) slept = sleep;
-    bool must_rest = stopwatch_now() - slept > 0.05 && getrlimit(RLIMIT_RTTIME, &limit) == 0;
-    if (must_rest && limit.rlim_cur != RLIM_INFINITY) sleep = slept = stopwatch_now() + 1e-4;
+    double sleep = when - spin_s, now = stopwatch_now();
+    if (sleep > now) slept = sleep;
+    if (now - slept > 0.05) priority_sleep(), slept = now;
     struct timespec t = {.tv_sec = (time_t)sleep, .tv_nsec = (long)((sleep - floor(sleep)) * 1e9)};
     if (sleep > stopwatch_now())
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;

@@ -14,7 +14,7 @@
 enum { BLOCK = 64, UNTIMED_CALLS = 20, CALLS = 101, PERIOD_NS = 1333333 };
 
 /* Measures the fixed cost of an hc_process call on a backend, such as the way to a device and back: *ns gets the median
- * time of blocks of a small engine that spins, in nanoseconds; the blocks come at 48 kHz. Needs 0.2 s. Fails as hc_open. */
+ * time of blocks of a small engine that spins, in nanoseconds; they come at 48 kHz. Needs 0.2 s. Fails as hc_open. */
 static int call_costs_measure(const char *backend, double *ns, struct reason *why)
 {
     static const float tap = 1;

@@ -130,7 +130,7 @@ static void room_step_option(struct room_step *s, const char *option, const char
     room_step_add(s, "%s", value);
 }
 
-/* Runs the command, and frees its words. prefix: the first word of a command of two, else "". Returns the exit status. */
+/* Runs the command, and frees its words. prefix: the first word of a command of two, else "". Returns its status. */
 static int room_step_run(struct room_step *s, const char *prefix, int (*command)(int argc, char **argv))
 {
     char line[MESSAGE_CAP];

@@ -15,8 +15,9 @@ bool sweep_find_clock(const struct sweep_analysis *a, const struct sweep_recordi
 bool sweep_find_shift(const struct sweep_analysis *a, const struct sweep_recording *recording, int input, int section,
                       double hz, double complex *const scratch[2], double *shift_s);
 
-/* Resamples a response to the frames of the other clock: frame i of y[n] is the value of x[n_x] at first + i * ratio, by a
- * windowed sinc; x counts as 0 beyond its ends. x must have little above 0.49 of its rate; then the error is below -110 dB. */
+/* Resamples a response to the frames of the other clock: y[n] at i is the value of x[n_x] at first + i * ratio, by a
+ * windowed sinc; x counts as 0 beyond its ends. It must have little above 0.49 of its rate: the error is then below
+ * -110 dB. */
 void sweep_stretch(const double *x, size_t n_x, double first, double ratio, double *y, size_t n);
 
 #endif

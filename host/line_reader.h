@@ -28,6 +28,10 @@ struct line_reader {
     bool is_rest_unread;       /* the last line was LINE_BAD, and its end is unread              */
 };
 
+/* Opens a text file that the command line names. Refuses a named pipe, because opening it waits for its writer, and a
+ * device, which may have no end; accepts a pipe of the shell, as in <(command). NULL: *reason is why, not the path. */
+FILE *text_in_open(const char *path, const char **reason);
+
 /* Opens a text. path: "-" is standard input. path, remedy and why must outlive the reader. false: why has the
  * reason. */
 bool line_reader_open(struct line_reader *in, const char *path, const char *remedy, char *why, size_t cap);

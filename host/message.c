@@ -1,5 +1,6 @@
 #include "message.h"
 
+#include "dsp/base/error.h"
 #include "stopwatch.h"
 
 #include <inttypes.h>
@@ -55,15 +56,9 @@ struct message_db message_gain(double db, int decimals)
 
 void message_clean(char *text)
 {
-    char *to = text;
-    for (const char *from = text; *from; from++) {
-        bool dot = from[0] == '.' && from[1] == ';' && from[2] == ' '; /* libsndfile ends its reasons with one */
-        unsigned char byte = (unsigned char)from[0], next = (unsigned char)from[1];
-        bool c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0; /* U+0080 to U+009F in UTF-8 */
-        if (c1) from++;
-        if (!dot) *to++ = c1 || byte < ' ' || byte == 127 ? '?' : (char)byte;
-    }
-    *to = 0;
+    for (char *dot = text; (dot = strstr(dot, ".; ")); dot++)
+        memmove(dot, dot + 1, strlen(dot)); /* libsndfile's reasons */
+    text_clean(text);
 }
 
 static bool is_journal; /* standard error is the journal of systemd; look_for_journal sets it */
@@ -94,12 +89,16 @@ static void print_line(bool is_error, const char *prefix, const char *format, va
     pthread_mutex_unlock(&lock);
 }
 
+/* Prints the arguments behind `format` of the function that uses it. */
+#define PRINT(is_error, prefix, suffix)                                                                                \
+    va_list values;                                                                                                    \
+    va_start(values, format);                                                                                          \
+    print_line(is_error, prefix, format, values, suffix);                                                              \
+    va_end(values)
+
 int message_error(const char *format, ...)
 {
-    va_list values;
-    va_start(values, format);
-    print_line(true, "haloconv: ", format, values, "");
-    va_end(values);
+    PRINT(true, "haloconv: ", "");
     return EXIT_FAILED;
 }
 
@@ -107,38 +106,26 @@ int message_usage(const char *command, const char *format, ...)
 {
     char suffix[64];
     snprintf(suffix, sizeof suffix, "; see `haloconv %s%s--help`", command, *command ? " " : "");
-    va_list values;
-    va_start(values, format);
-    print_line(true, "haloconv: ", format, values, suffix);
-    va_end(values);
+    PRINT(true, "haloconv: ", suffix);
     return EXIT_USAGE;
 }
 
 int message_note(const char *format, ...)
 {
     if (atomic_load(&is_quiet)) return 0;
-    va_list values;
-    va_start(values, format);
-    print_line(false, "", format, values, "");
-    va_end(values);
+    PRINT(false, "", "");
     return 0;
 }
 
 int message_always(const char *format, ...)
 {
-    va_list values;
-    va_start(values, format);
-    print_line(false, "", format, values, "");
-    va_end(values);
+    PRINT(false, "", "");
     return 0;
 }
 
 int message_detail(const char *format, ...)
 {
-    va_list values;
-    va_start(values, format);
-    print_line(true, "", format, values, "");
-    va_end(values);
+    PRINT(true, "", "");
     return 0;
 }
 

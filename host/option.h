@@ -94,6 +94,10 @@ option_read option_backend_live; /* the same, and hybrid, hybrid:N or hybrid:cpu
 /* The offset of a row's field in the settings of its command. */
 #define OPTION_TO(type, field) .to = offsetof(type, field)
 
+/* The arguments of a command: struct command_line says what the fields are. */
+#define OPTION_NAMES(what, min, max, type, field, first_mask)                                                          \
+    .names = what, .min_names = min, .max_names = max, .names_to = offsetof(type, field), .masks_from = first_mask
+
 /* Rows that several commands have; to is OPTION_TO(...). */
 #define OPTION_BACKEND(to)                                                                                             \
     {"backend", 0, "auto|cpu|cuda|cuda:N",                                                                             \

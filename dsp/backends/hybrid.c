@@ -55,7 +55,9 @@ struct hybrid {
     int n_retired;
 };
 
-int hybrid_tail_block(const struct backend *backend, int rate, int block)
+/* Returns T for calls of up to `block` frames: a power of two, at least 10 ms, so that engines can share a device; 5 ms
+ * with a resident head, whose cost grows with T. */
+static int hybrid_tail_block(const struct backend *backend, int rate, int block)
 {
     int length = 64, shortest = backend == &backend_resident ? rate / 200 : rate / 100;
     while (length < block || length < shortest) length *= 2;

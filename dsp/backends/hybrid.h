@@ -16,10 +16,6 @@
 
 #include "dsp/device/backend.h"
 
-/* Returns T for calls of up to `block` frames: a power of two, at least 10 ms, so that engines can share a device; 5 ms
- * with a resident head, whose cost grows with T. */
-int hybrid_tail_block(const struct backend *backend, int rate, int block);
-
 /* Divides the taps of a live engine: those of the head, and those of the tail, in blocks of T. false: no tail. */
 bool hybrid_split(const struct backend *backend, int rate, const struct plan_shape *shape, struct plan_shape *head,
                   struct plan_shape *tail);

@@ -8,11 +8,8 @@
 #include "dsp/scene/device_bank.h"
 #include "onset.h"
 
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static const double MIX_GRID_DEG = 2; /* mixes on the sphere that ships then err by 0.12 dB; at 4 degrees by 0.39 dB */

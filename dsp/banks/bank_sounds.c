@@ -5,7 +5,6 @@
 #include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,7 +17,6 @@
 #include "sofa_units.h"
 
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

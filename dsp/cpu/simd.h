@@ -5,7 +5,6 @@
 #include "dsp/device/scene_pieces.h"
 #include "dsp/fft/fft.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Floats that `fir` may read past the end of x, because it loads whole vectors. */

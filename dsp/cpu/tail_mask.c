@@ -4,7 +4,6 @@
 #include "tail_state.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 void tail_mask_free(struct tail_mask *mask)
 {

@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const struct cpu_slice_costs *const cost = &cpu_slice_costs; /* costs of the steps */
 

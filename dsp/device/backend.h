@@ -133,8 +133,8 @@ struct backend {
 
     /* Describes device i. HC_EINVAL: there is no device i. */
     int (*describe)(int i, char *text, size_t cap);
-    /* Measures a device and replaces the measurable fields of *costs, except call_ns: dsp/engine/call_costs.h measures
-     * it. A backend that runs in place needs tens of milliseconds. NULL: it cannot measure. */
+    /* Measures a device and replaces the measurable fields of *costs, except call_ns, which dsp/engine/measure_costs.c
+     * measures. A backend that runs in place needs tens of milliseconds. NULL: it cannot measure. */
     int (*measure)(int device, struct plan_costs *costs, struct reason *why);
     /* Sets the limits of a device in *costs, which costs_find does not read from its file. NULL: all devices have those
      * of `costs`. */

@@ -15,7 +15,6 @@
 #include "dsp/base/error.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct device_queue;

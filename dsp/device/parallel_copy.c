@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     MIN_BYTES = 512 << 10,    /* min. bytes of a block: a smaller one is copied before other threads are awake */

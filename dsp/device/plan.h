@@ -25,7 +25,6 @@
 #define HALOCONV_PLAN_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 enum { PLAN_MAX_TAIL_LEVELS = 24 };
 

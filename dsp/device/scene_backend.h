@@ -10,8 +10,6 @@
 #include "dsp/base/error.h"
 #include "scene_plan.h"
 
-#include <stddef.h>
-
 struct io_buffer;
 
 struct scene_term {     /* a source plays the sum of its terms, each weight * (x * the entry's responses)             */

@@ -9,8 +9,6 @@
 #include "dsp/base/vec.h"
 #include "fft.h"
 
-#include <stdbool.h>
-
 #define SQRT_HALF 0.70710678118654752440f
 
 struct cvec {

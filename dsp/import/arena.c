@@ -3,7 +3,6 @@
 #include "dsp/base/memory.h"
 
 #include <limits.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

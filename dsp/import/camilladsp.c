@@ -19,7 +19,6 @@ static bool is_camilladsp(const char *text, size_t bytes)
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum {
     MAX_NAMES = 4096,   /* filters or mixers, because a search for a name looks at all */

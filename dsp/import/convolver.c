@@ -15,7 +15,6 @@
 #include "import.h"
 
 #include <ctype.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

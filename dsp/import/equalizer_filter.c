@@ -3,9 +3,9 @@
 #include "dsp/base/error.h"
 #include "dsp/base/number.h"
 #include "dsp/signal/frequency_curve.h"
-#include "dsp/signal/minimum_phase.h"
 #include "dsp/signal/recursive_filter.h"
 #include "dsp/signal/response_cut.h"
+#include "dsp/signal/transform.h"
 #include "sections.h"
 
 #include <ctype.h>
@@ -256,7 +256,7 @@ static int make_graphic(const void *data, int rate, double **taps, double *rest_
             double db = frequency_curve_db(curve, (double)k * rate / (double)t.size);
             bins[k] = pow(10, fmax(db, -100) / 20); /* the minimum is -100 dB, as in Equalizer APO */
         }
-        minimum_phase_bins(&t, bins);
+        transform_minimum_phase(&t, bins);
         transform_inverse(&t, bins);
         *taps = (double *)bins;
         n = response_cut(*taps, (int)t.size / 2, GRAPHIC_REST_DB, (int)t.size, rest_db); /* the rest wraps around */

@@ -43,11 +43,6 @@ bool failover_has_standby(const struct failover *f)
     return isfinite(atomic_load(&f->cpu_share));
 }
 
-uint64_t failover_overflowed(const struct failover *f)
-{
-    return engine_overflowed(f->main.engine);
-}
-
 uint64_t failover_memory(const struct failover *f)
 {
     return f->info.memory * (f->standby.engine ? 2 : 1);

@@ -25,7 +25,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum failover_result { /* result of a block, from the best to the worst */
@@ -108,9 +107,6 @@ bool failover_follow(struct failover *failover);
 
 /* Does a device that hung answer again? Then the failover can be closed; until then it plays. */
 bool failover_device_answers(struct failover *failover);
-
-/* Returns engine_overflowed of the main engine; a standby engine on the CPU counts none. [rt] */
-uint64_t failover_overflowed(const struct failover *failover);
 
 /* Returns the bytes of the engines. */
 uint64_t failover_memory(const struct failover *failover);

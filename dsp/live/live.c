@@ -6,6 +6,7 @@
 #include "dsp/base/priority.h"
 #include "dsp/base/samples.h"
 #include "dsp/device/backend.h"
+#include "dsp/engine/engine.h"
 
 #include <limits.h>
 #include <math.h>
@@ -98,9 +99,10 @@ static enum failover_result live_engine_play(hc_live *l, struct live_engine *e, 
     enum failover_result result = FAILOVER_PLAYED;
     int rate = stream_rate(&l->stream);
     if (e && e->failover->config.rate == rate) {
-        uint64_t before = failover_overflowed(e->failover);
+        const hc_engine *main = e->failover->main.engine; /* a standby engine on the CPU counts no overflow */
+        uint64_t before = engine_overflowed(main);
         result = failover_process(e->failover, l->rows, out, n, now);
-        l->stats.overflowed += failover_overflowed(e->failover) - before;
+        l->stats.overflowed += engine_overflowed(main) - before;
     } else {
         failover_silence(out, l->config.n_out, n);
     }

@@ -4,7 +4,6 @@
 
 #include "messages.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static void hand_over(hc_live *l, struct live_engine *e)

@@ -9,7 +9,6 @@
 #include "dsp/base/error.h"
 
 #include <limits.h>
-#include <stddef.h>
 
 struct rated_file {
     char path[PATH_MAX];

@@ -4,8 +4,6 @@
 
 #include "dsp/base/error.h"
 
-#include <stddef.h>
-
 /* Computes the number of frames that n frames of `from` Hz become at `to` Hz. HC_EINVAL: the rates are too far apart,
  * or the frames too many; HC_EUNSUPPORTED: this build cannot resample. path: for the message. */
 int resample_length(int from, int to, int n, const char *path, int *length, struct reason *why);

@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { PREFETCH = 12 }; /* mailboxes to prefetch ahead: they are in another core's cache */
 

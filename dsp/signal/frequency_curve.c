@@ -1,6 +1,7 @@
 #include "frequency_curve.h"
 
 #include "dsp/base/number.h"
+#include "dsp/base/order.h"
 
 #include <float.h>
 #include <math.h>
@@ -149,19 +150,13 @@ static bool read_curve_lines(struct reading *r, const char *text)
     return true;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = ((const struct frequency_point *)a)->hz, y = ((const struct frequency_point *)b)->hz;
-    return (x > y) - (x < y);
-}
-
 /* Sorts the points, and refuses two gains at one frequency. */
 static bool finish_curve(struct reading *r)
 {
     struct frequency_curve *curve = r->curve;
     size_t n = 0;
     if (curve->n == 0) return refuse_line(r, "has no points; write lines with a frequency in Hz and a gain in dB");
-    qsort(curve->points, curve->n, sizeof *curve->points, compare);
+    qsort(curve->points, curve->n, sizeof *curve->points, order_of_doubles);
     for (size_t i = 0; i < curve->n; i++) {
         struct frequency_point p = curve->points[i];
         bool again = n > 0 && curve->points[n - 1].hz == p.hz;

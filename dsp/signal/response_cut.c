@@ -1,7 +1,6 @@
 #include "response_cut.h"
 
 #include <math.h>
-#include <stddef.h>
 
 int response_cut(const double *h, int n, double rest_db, int max, double *cut_db)
 {

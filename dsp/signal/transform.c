@@ -173,3 +173,22 @@ bool transform_convolve(const double *a, size_t n_a, const double *b, size_t n_b
     transform_close(&t);
     return good;
 }
+
+void transform_delay(const struct transform *t, double complex *bins, double frames)
+{
+    size_t half = t->size / 2;
+    for (size_t k = 0; k <= half; k++) bins[k] *= cexp(-I * 2 * M_PI * (double)k * frames / (double)t->size);
+    bins[half] = creal(bins[half]);
+}
+
+void transform_minimum_phase(const struct transform *t, double complex *bins)
+{
+    size_t half = t->size / 2;
+    double *cepstrum = (double *)bins;
+    for (size_t k = 0; k <= half; k++) bins[k] = log(creal(bins[k]));
+    transform_inverse(t, bins);
+    for (size_t i = 1; i < half; i++) cepstrum[i] *= 2;
+    for (size_t i = half + 1; i < t->size; i++) cepstrum[i] = 0;
+    transform_forward(t, bins);
+    for (size_t k = 0; k <= half; k++) bins[k] = cexp(bins[k]);
+}

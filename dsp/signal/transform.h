@@ -40,6 +40,15 @@ void transform_response_float(const struct transform *transform, const float *h,
 /* Computes the whole convolution y[n_a + n_b - 1] of a[n_a] and b[n_b]. y may be a or b. false: no memory. */
 bool transform_convolve(const double *a, size_t n_a, const double *b, size_t n_b, double *y);
 
+/* Delays the signal of bins[size / 2 + 1] by any number of frames. At half the rate, where a real signal has no phase,
+ * only the real part remains. */
+void transform_delay(const struct transform *transform, double complex *bins, double frames);
+
+/* Turns magnitudes, positive, in the real parts of bins[size / 2 + 1], into the spectrum of these magnitudes with the
+ * smallest delay: folds the cepstrum to positive times (Oppenheim and Schafer, Discrete-Time Signal Processing, section
+ * 13.5). If the transform is not several times longer than the response, the cepstrum wraps around in time. */
+void transform_minimum_phase(const struct transform *transform, double complex *bins);
+
 /* Returns the squared magnitude of a bin. */
 static inline double bin_power(double complex bin)
 {

@@ -1,5 +1,7 @@
 #include "acoustics.h"
 
+#include "dsp/base/order.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,12 +168,6 @@ static bool make_octave(struct decay *d, struct octave_bank *bank, int hz, doubl
     return true;
 }
 
-static int order_of_levels(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Makes the levels relative to the passband. */
 static void find_passband(struct acoustics *a)
 {
@@ -181,7 +177,7 @@ static void find_passband(struct acoustics *a)
     for (int i = 0; i < a->n_octaves; i++) loudest = fmax(loudest, a->octave[i].level_db);
     for (int i = 0; i < a->n_octaves; i++)
         if (a->octave[i].level_db >= loudest - within_db) levels[n++] = a->octave[i].level_db;
-    qsort(levels, (size_t)n, sizeof *levels, order_of_levels);
+    qsort(levels, (size_t)n, sizeof *levels, order_of_doubles);
     for (int i = 0; i < a->n_octaves; i++) {
         a->octave[i].level_db -= levels[n / 2];
         a->octave[i].is_outside = a->octave[i].level_db <= -outside_db;

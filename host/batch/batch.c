@@ -162,9 +162,7 @@ static const struct command_line batch_line = {
         "  haloconv batch --inputs 'speech/*.wav' --masks 'rooms/*.wav' \\\n"
         "    --pairs random:1 --level rms -o wet",
     .groups = {{NULL, batch_options}, {"Moving sources:", moving_options}},
-    .names = "one MANIFEST",
-    .max_names = 1,
-    .names_to = offsetof(struct batch_settings, names)};
+    OPTION_NAMES("one MANIFEST", 0, 1, struct batch_settings, names, 0)};
 
 static int batch_parse(int argc, char **argv, struct batch_settings *s)
 {

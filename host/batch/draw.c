@@ -1,5 +1,6 @@
 #include "draw.h"
 
+#include "dsp/base/order.h"
 #include "host/message.h"
 
 #include <ctype.h>
@@ -9,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
 
 static char glob_folder[PATH_MAX]; /* folder that glob could not search; static, for the callback */
 static int glob_errno;
@@ -87,7 +83,7 @@ bool find_files(const char *pattern, glob_t *found, char *why, size_t cap)
         globfree(found);
         return false;
     }
-    qsort(found->gl_pathv, found->gl_pathc, sizeof *found->gl_pathv, by_text);
+    qsort(found->gl_pathv, found->gl_pathc, sizeof *found->gl_pathv, order_of_texts);
     return true;
 }
 

@@ -4,9 +4,7 @@
 #include "host/own_library.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Set by Open MPI's mpirun, and by the process managers of Slurm and MPICH when they start MPI programs. */
 static bool started_by_mpi(void)

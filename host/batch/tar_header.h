@@ -6,7 +6,6 @@
 #define TAR_HEADER_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 

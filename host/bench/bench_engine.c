@@ -1,14 +1,18 @@
 /* haloconv bench engine - times an engine of one shape, block by block. */
 #include "bench_play.h"
-#include "bench_renew.h"
+#include "dsp/bench.h"
 #include "host/commands.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/stopwatch.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_ENGINES = 512 };
 
@@ -48,6 +52,68 @@ static const struct command_line engine_line = {
             "  haloconv bench engine --inputs 16 --routes matrix --seconds 1 --time 60\n"
             "  haloconv bench engine --engines 50 --seconds 3 --backend hybrid",
     .groups = {{NULL, engine_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
+
+/* ---- --renew: masks that are made while an engine plays, as by a user who changes masks often ------ */
+
+enum { POLL_US = 10000 }; /* how often the thread checks r->end */
+
+struct renewal {
+    hc_engine *engine;
+    struct bench_shape shape;
+    double period_s;
+    pthread_t thread;
+    atomic_bool end;
+    int n_made;       /* this field and those below: valid after renewal_end */
+    double longest_s; /* longest preparation of a mask */
+    char why[256];    /* "": no error */
+};
+
+static void *renew(void *arg)
+{
+    struct renewal *r = arg;
+    for (double due = stopwatch_now() + r->period_s; !atomic_load(&r->end);) {
+        if (stopwatch_now() < due) {
+            usleep(POLL_US);
+            continue;
+        }
+        hc_mask *mask;
+        double start = stopwatch_now();
+        r->shape.seed++;
+        if (hc_mask_make_noise(r->engine, r->shape.diagonal, r->shape.taps, r->shape.taps, r->shape.seed, &mask, r->why,
+                               sizeof r->why) != HC_OK)
+            return NULL;
+        double elapsed = stopwatch_now() - start;
+        if (elapsed > r->longest_s) r->longest_s = elapsed;
+        r->n_made++;
+        hc_mask_swap(r->engine, mask);
+        hc_mask_free(r->engine, mask);
+        due += r->period_s;
+        if (due < stopwatch_now()) due = stopwatch_now();
+    }
+    return NULL;
+}
+
+/* Starts a thread that makes a mask of noise and fades to it every period_s seconds, or as fast as masks can be made.
+ * false: no thread; why has the reason. */
+static bool renewal_begin(struct renewal *r, hc_engine *engine, const struct bench_shape *shape, double period_s,
+                          char *why, size_t cap)
+{
+    memset(r, 0, sizeof *r);
+    r->engine = engine;
+    r->shape = *shape;
+    r->period_s = period_s;
+    int error = pthread_create(&r->thread, NULL, renew, r);
+    return !error || message_write(why, cap, "bench: no thread for new masks: %s; omit --renew", strerror(error));
+}
+
+/* Waits for the mask that is being made, and ends the thread. Call it before hc_close. */
+static void renewal_end(struct renewal *r)
+{
+    atomic_store(&r->end, true);
+    pthread_join(r->thread, NULL);
+}
+
+/* ---- the command -------------------------------------------------------------------------------- */
 
 static void engine_text(const struct engine_settings *s, const struct bench_result *r, const struct renewal *renewal)
 {

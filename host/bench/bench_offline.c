@@ -1,4 +1,5 @@
 /* haloconv bench offline - times a long sound from memory to memory through a long mask, and its copies alone. */
+#include "dsp/base/order.h"
 #include "dsp/bench.h"
 #include "dsp/haloconv_files.h"
 #include "host/commands.h"
@@ -140,12 +141,6 @@ static double play_blocks(struct offline_run *run, bool own, int queue_depth)
     return stopwatch_now() - start;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double p = *(const double *)a, q = *(const double *)b;
-    return p < q ? -1 : p > q;
-}
-
 /* Returns the median of the seconds of all runs; -1: run->why has the reason. */
 static double median(struct offline_run *run, bool own, int queue_depth)
 {
@@ -154,7 +149,7 @@ static double median(struct offline_run *run, bool own, int queue_depth)
     if (play_blocks(run, own, queue_depth) < 0) return -1; /* warms up */
     for (int i = 0; i < runs; i++)
         if ((seconds[i] = play_blocks(run, own, queue_depth)) < 0) return -1;
-    qsort(seconds, (size_t)runs, sizeof *seconds, by_size);
+    qsort(seconds, (size_t)runs, sizeof *seconds, order_of_doubles);
     return seconds[runs / 2];
 }
 

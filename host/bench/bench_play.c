@@ -1,5 +1,7 @@
 #include "bench_play.h"
 
+#include "dsp/base/order.h"
+#include "dsp/base/priority.h"
 #include "dsp/bench.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
@@ -175,21 +177,13 @@ static void player_aim(struct player *p, const struct bench_shape *shape, int64_
 static void wait_for_period(double when)
 {
     static double slept;
-    struct rlimit limit;
-    double sleep = when - spin_s;
-    if (sleep > stopwatch_now()) slept = sleep;
-    bool must_rest = stopwatch_now() - slept > 0.05 && getrlimit(RLIMIT_RTTIME, &limit) == 0;
-    if (must_rest && limit.rlim_cur != RLIM_INFINITY) sleep = slept = stopwatch_now() + 1e-4;
+    double sleep = when - spin_s, now = stopwatch_now();
+    if (sleep > now) slept = sleep;
+    if (now - slept > 0.05) priority_sleep(), slept = now;
     struct timespec t = {.tv_sec = (time_t)sleep, .tv_nsec = (long)((sleep - floor(sleep)) * 1e9)};
     if (sleep > stopwatch_now())
         while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR) continue;
     while (stopwatch_now() < when) continue;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
 }
 
 static double quantile_us(const double *sorted, int64_t n, double q)
@@ -203,8 +197,8 @@ static void sum_up(struct player *p, int64_t n, struct bench_result *r)
     r->n_blocks = n;
     r->mean_us = 0;
     for (int64_t i = 0; i < n; i++) r->mean_us += 1e6 * p->durations[i] / (double)n;
-    qsort(p->durations, (size_t)n, sizeof *p->durations, by_size);
-    qsort(p->woke, (size_t)n, sizeof *p->woke, by_size);
+    qsort(p->durations, (size_t)n, sizeof *p->durations, order_of_doubles);
+    qsort(p->woke, (size_t)n, sizeof *p->woke, order_of_doubles);
     r->p50_us = quantile_us(p->durations, n, 0.5);
     r->p99_us = quantile_us(p->durations, n, 0.99);
     r->p999_us = quantile_us(p->durations, n, 0.999);

@@ -1,16 +1,16 @@
 /* haloconv bench scene - plays moving sources, steered all the time, and finds the largest number without a miss. */
-#include "bench_moving.h"
 #include "bench_play.h"
 #include "bench_steer.h"
 #include "host/commands.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/splitmix64.h"
+#include "host/stopwatch.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { THREAD_SOURCES = 1024, SOURCES_A_THREAD = 8192, ATTEMPTS = 3, MAX_SOURCES = 65536 };
 
@@ -201,36 +201,123 @@ static int scene_print_json(const struct scene_settings *s, int n, const struct 
     return json_print(all, 6, "bench");
 }
 
+/* ---- --offline: hc_render from memory to memory, many signals of one moving source each ------------ */
+
+struct signals {
+    int64_t n_frames;
+    float *in, *out;   /* [n_jobs][n_frames], [n_jobs][n_out][n_frames] */
+    const float **ins; /* [n_jobs] */
+    float **outs;      /* [n_jobs][n_out] */
+    hc_step *steps;    /* [n_jobs][n_steps] */
+    hc_render_job *jobs;
+};
+
+static void signals_free(struct signals *s)
+{
+    free(s->in);
+    free(s->out);
+    free(s->ins);
+    free(s->outs);
+    free(s->steps);
+    free(s->jobs);
+}
+
+static bool signals_make(struct signals *s, const struct scene_settings *settings)
+{
+    const struct bench_shape *shape = &settings->common.shape;
+    size_t n_jobs = (size_t)settings->n_jobs, n_out = (size_t)shape->n_out;
+    s->n_frames = (int64_t)(settings->job_s * shape->rate);
+    size_t n = (size_t)s->n_frames, n_steps = n / ((size_t)settings->step * (size_t)settings->every) + 1;
+    s->in = malloc(n_jobs * n * sizeof *s->in);
+    s->out = calloc(n_jobs * n_out * n, sizeof *s->out);
+    s->ins = calloc(n_jobs, sizeof *s->ins);
+    s->outs = calloc(n_jobs * n_out, sizeof *s->outs);
+    s->steps = calloc(n_jobs * n_steps, sizeof *s->steps);
+    s->jobs = calloc(n_jobs, sizeof *s->jobs);
+    if (!s->in || !s->out || !s->ins || !s->outs || !s->steps || !s->jobs) return false;
+    uint32_t state = (uint32_t)shape->seed;
+    for (size_t i = 0; i < n_jobs * n; i++) {
+        state = state * 1664525u + 1013904223u;
+        s->in[i] = (float)((double)state / 4294967296.0 - 0.5);
+    }
+    for (size_t i = 0; i < n_jobs * n_out * n; i += 1024) s->out[i] = 1; /* touches each page */
+    uint64_t random = splitmix64(shape->seed);
+    for (size_t j = 0; j < n_jobs; j++) {
+        hc_step *steps = s->steps + j * n_steps;
+        for (size_t k = 0; k < n_steps; k++) {
+            random = splitmix64(random);
+            steps[k] = (hc_step){.frame = (int64_t)k * settings->step * settings->every, .n = 1, .weight = {1}};
+            steps[k].entry[0] = (int)(random % (uint64_t)settings->n_entries);
+        }
+        s->ins[j] = s->in + j * n;
+        for (size_t o = 0; o < n_out; o++) s->outs[j * n_out + o] = s->out + (j * n_out + o) * n;
+        s->jobs[j] = (hc_render_job){.n_sources = 1,
+                                     .in = &s->ins[j],
+                                     .n_in_frames = s->n_frames,
+                                     .steps = steps,
+                                     .step_size = sizeof *steps,
+                                     .n_steps = (int)n_steps,
+                                     .out = s->outs + j * n_out,
+                                     .n_out_frames = s->n_frames};
+    }
+    return true;
+}
+
+struct moving_result {
+    double setup_s, elapsed_s; /* seconds of all calls together */
+    int n_calls;
+    double hours; /* hours of rendered sound; a job counts once, with all of its outputs */
+};
+
+static bool render(const struct scene_settings *s, struct moving_result *r, char *why, size_t cap)
+{
+    const struct bench_shape *shape = &s->common.shape;
+    struct signals signals = {0};
+    hc_bank_data data;
+    hc_renderer *renderer = NULL;
+    *r = (struct moving_result){0};
+    if (!steer_data_make(&data, s->n_entries, shape->n_out, shape->taps, shape->seed))
+        return message_write(why, cap, "bench: no memory for a bank of %d entries; use fewer", s->n_entries);
+    hc_render_config config = {
+        .size = sizeof config, .backend = shape->backend, .step = s->step, .n_threads = shape->n_threads};
+    double start = stopwatch_now();
+    bool good = hc_renderer_open(&config, &data, &renderer, why, cap) == HC_OK;
+    r->setup_s = stopwatch_now() - start;
+    steer_data_free(&data);
+    if (good && !signals_make(&signals, s))
+        good = message_write(why, cap, "bench: no memory for %d signals; use fewer", s->n_jobs);
+    if (good)
+        good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, s->n_jobs, why, cap) ==
+               HC_OK; /* fills the caches */
+    start = stopwatch_now();
+    while (good && r->elapsed_s < s->common.time_s) {
+        good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, s->n_jobs, why, cap) == HC_OK;
+        r->elapsed_s = stopwatch_now() - start;
+        r->n_calls++;
+    }
+    r->hours = r->n_calls * (double)s->n_jobs * (double)signals.n_frames / shape->rate / 3600;
+    signals_free(&signals);
+    hc_renderer_close(renderer);
+    return good;
+}
+
 static int offline(const struct scene_settings *s)
 {
     const struct bench_shape *b = &s->common.shape;
-    const struct moving_shape shape = {.rate = b->rate,
-                                       .step = s->step,
-                                       .n_entries = s->n_entries,
-                                       .n_out = b->n_out,
-                                       .n_taps = b->taps,
-                                       .n_jobs = s->n_jobs,
-                                       .job_s = s->job_s,
-                                       .time_s = s->common.time_s,
-                                       .every = s->every,
-                                       .n_threads = b->n_threads,
-                                       .backend = b->backend,
-                                       .seed = b->seed};
     struct moving_result r;
     char why[MESSAGE_CAP];
-    if (!bench_moving(&shape, &r, why, sizeof why)) return message_error("%s", why);
+    if (!render(s, &r, why, sizeof why)) return message_error("%s", why);
     double an_hour = r.hours / (r.elapsed_s / 3600);
     if (s->common.json)
         return json_print(json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "backend",
-                                    b->backend, "rate", shape.rate, "step", shape.step, "entries", shape.n_entries,
-                                    "outputs", shape.n_out, "taps", shape.n_taps, "jobs", shape.n_jobs, "job_s",
-                                    shape.job_s, "setup_s", r.setup_s, "hours", r.hours, "took_s", r.elapsed_s,
-                                    "hours_an_hour", an_hour),
+                                    b->backend, "rate", b->rate, "step", s->step, "entries", s->n_entries, "outputs",
+                                    b->n_out, "taps", b->taps, "jobs", s->n_jobs, "job_s", s->job_s, "setup_s",
+                                    r.setup_s, "hours", r.hours, "took_s", r.elapsed_s, "hours_an_hour", an_hour),
                           6, "bench");
     printf("%d signals of %g s at %d Hz, one moving source each, %d outputs, %d entries of %d taps, another entry each "
            "%lld frames, seed %llu, backend %s\n",
-           shape.n_jobs, shape.job_s, shape.rate, shape.n_out, shape.n_entries, shape.n_taps,
-           (long long)shape.step * shape.every, (unsigned long long)shape.seed, b->backend);
+           s->n_jobs, s->job_s, b->rate, b->n_out, s->n_entries, b->taps, (long long)s->step * s->every,
+           (unsigned long long)b->seed, b->backend);
     printf("bank made in %.2f s; %.2f hours of output in %.2f s, memory to memory: %.0f hours an hour\n", r.setup_s,
            r.hours, r.elapsed_s, an_hour);
     return 0;

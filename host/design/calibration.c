@@ -1,7 +1,7 @@
 #include "calibration.h"
 
 #include "design_files.h"
-#include "dsp/signal/minimum_phase.h"
+#include "dsp/signal/transform.h"
 #include "host/json_print.h"
 #include "host/message.h"
 
@@ -50,7 +50,7 @@ void calibration_invert(const struct calibration *c, const struct transform *t, 
     for (size_t k = 0; k <= t->size / 2; k++)
         bins[k] = pow(10, -frequency_curve_db(&c->curve, (double)k * rate / (double)t->size) / 20);
     if (!c->curve.has_phase) {
-        minimum_phase_bins(t, bins);
+        transform_minimum_phase(t, bins);
         return;
     }
     for (size_t k = 0; k <= t->size / 2; k++) {

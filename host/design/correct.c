@@ -13,7 +13,6 @@
 #include "measurement_layout.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,8 +77,8 @@ static const struct option_row filter_options[] = {
      "Phase of the filter; mixed: minimum, and the excess phase of the response reversed below 300 Hz [minimum]",
      option_choice, OPTION_TO(struct correct_settings, correction.phase)},
     {"preringing", 0, "MS",
-     "Longest ringing before a sound with mixed phase, which is also the delay of the filter [40]",
-     option_number, OPTION_TO(struct correct_settings, correction.preringing_ms), .min = 1, .max = 500},
+     "Longest ringing before a sound with mixed phase, which is also the delay of the filter [40]", option_number,
+     OPTION_TO(struct correct_settings, correction.preringing_ms), .min = 1, .max = 500},
     {"taps", 0, "N", "Length of the filter [32768 at 44100 and 48000 Hz]", option_int,
      OPTION_TO(struct correct_settings, correction.taps), .min = MIN_TAPS, .max = MAX_TAPS},
     CORRECTION_LEVELS_OPTION(option_choice, OPTION_TO(struct correct_settings, correction.levels), "each"),
@@ -103,11 +102,7 @@ static const struct command_line correct_line = {
         "  haloconv design correct seat1.wav seat2.wav seat3.wav --phase mixed \\\n"
         "    --target house.txt -o filter.wav",
     .groups = {{NULL, file_options}, {"Correction:", correction_options}, {"Filter:", filter_options}},
-    .names = "measurements",
-    .min_names = 1,
-    .max_names = MAX_FILES,
-    .names_to = offsetof(struct correct_settings, names),
-    .masks_from = 1};
+    OPTION_NAMES("measurements", 1, MAX_FILES, struct correct_settings, names, 1)};
 
 static int correct_parse(int argc, char **argv, struct correct_settings *s)
 {

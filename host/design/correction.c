@@ -1,8 +1,8 @@
 #include "correction.h"
 
 #include "correction_curve.h"
-#include "dsp/signal/delay.h"
 #include "dsp/signal/smoothing.h"
+#include "dsp/signal/transform.h"
 #include "excess_phase.h"
 #include "host/message.h"
 #include "magnitude_fir.h"
@@ -183,7 +183,7 @@ static void filter(struct correction_work *w, const double *gain, double *h)
     for (size_t k = 0; k < n_bins(w); k++) w->bins[k] = gain[k];
     switch (s->phase) {
     case CORRECTION_LINEAR:
-        delay_bins(t, w->bins, channel_delay(s));
+        transform_delay(t, w->bins, channel_delay(s));
         fade_in = fade_out;
         break;
     case CORRECTION_MINIMUM:

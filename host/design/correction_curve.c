@@ -1,5 +1,6 @@
 #include "correction_curve.h"
 
+#include "dsp/base/order.h"
 #include "dsp/signal/hann.h"
 #include "dsp/signal/smoothing.h"
 
@@ -19,12 +20,6 @@ double response_curve_db(const struct response_curve *c, double hz)
 }
 
 /* ---- the band ----------------------------------------------------------------------------------- */
-
-static int order_of_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double median_db(const double *db, int n, double min)
 {

@@ -10,7 +10,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,10 +75,7 @@ static const struct command_line design_line = {
         "    -o lp.wav\n"
         "  haloconv design room --rt60 1.8 --predelay 20 -o room.wav",
     .groups = {{NULL, design_options}, {"Filters:", filter_options}, {"Rooms:", room_options}},
-    .names = "one KIND",
-    .min_names = 1,
-    .max_names = 1,
-    .names_to = offsetof(struct design_settings, names)};
+    OPTION_NAMES("one KIND", 1, 1, struct design_settings, names, 0)};
 
 static int parse_kind(const char *text, enum design_kind *kind)
 {

@@ -2,9 +2,9 @@
 
 #include "dsp/base/number.h"
 #include "host/files/mask_diagnostics.h"
+#include "host/line_reader.h"
 #include "host/mask_argument.h"
 #include "host/message.h"
-#include "host/text_in.h"
 
 #include <errno.h>
 #include <stdio.h>

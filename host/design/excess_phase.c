@@ -1,7 +1,7 @@
 #include "excess_phase.h"
 
-#include "dsp/signal/delay.h"
 #include "dsp/signal/hann.h"
+#include "dsp/signal/transform.h"
 #include "magnitude_fir.h"
 
 #include <math.h>
@@ -55,5 +55,5 @@ void excess_phase_apply(const struct transform *t, const double complex *reverse
     for (size_t k = 0; k <= half; k++) bins[k] /= fmax(cabs(reversed[k]), 0.5);
     magnitude_minimum_phase(t, MIN_MAGNITUDE, bins);
     for (size_t k = 0; k <= half; k++) bins[k] *= reversed[k];
-    delay_bins(t, bins, delay);
+    transform_delay(t, bins, delay);
 }

@@ -1,11 +1,10 @@
 #include "inversion.h"
 
-#include "dsp/signal/delay.h"
+#include "dsp/signal/transform.h"
 #include "magnitude_fir.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define OUTSIDE_DB 20.0 /* beta outside the band, above the level: the gain is -40 dB */
 enum { PER_OCTAVE = 48 };
@@ -40,7 +39,7 @@ static void invert(const struct inversion_settings *s, const struct transform *t
         double power = bin_power(response[k]), beta = level * beta_of(s, (double)k * bin_hz, sqrt(power / level));
         bins[k] = power + beta > 0 ? conj(response[k]) / (power + beta) : 0;
     }
-    delay_bins(t, bins, s->delay);
+    transform_delay(t, bins, s->delay);
 }
 
 /* Measures the inverse. bins: the spectrum of the inverse, overwritten. */
@@ -49,7 +48,7 @@ static void measure_inverse(const struct inversion_settings *s, const struct tra
 {
     double bin_hz = (double)s->rate / (double)t->size, error = 0, max = 0;
     int n = 0;
-    delay_bins(t, bins, -s->delay);
+    transform_delay(t, bins, -s->delay);
     for (size_t k = 0; k <= t->size / 2; k++) {
         double hz = (double)k * bin_hz;
         max = fmax(max, bin_power(bins[k]));

@@ -9,7 +9,6 @@
 #include "host/plot/plot_masks.h"
 #include "inversion.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 enum { NOT_GIVEN = -1, MAX_TAPS = 1 << 22 };
@@ -30,8 +29,8 @@ static const struct option_row invert_options[] = {
     {"taps", 0, "N", "Length of the inverse [twice that of MASK or more, a power of two]", option_int,
      OPTION_TO(struct invert_settings, inversion.taps), .min = 16, .max = MAX_TAPS},
     {"delay", 0, "N",
-     "Delay of MASK and inverse together, in frames; a MASK of mixed phase needs a delay [half the taps]",
-     option_int, OPTION_TO(struct invert_settings, inversion.delay), .max = MAX_TAPS},
+     "Delay of MASK and inverse together, in frames; a MASK of mixed phase needs a delay [half the taps]", option_int,
+     OPTION_TO(struct invert_settings, inversion.delay), .max = MAX_TAPS},
     {"band", 0, "LOW,HIGH", "Invert these frequencies; the gain falls to -40 dB within half an octave [all]",
      option_band, OPTION_TO(struct invert_settings, band_hz)},
     {"boost", 0, "DB", "Largest gain, relative to that for the mean level of the response in the band [20]",
@@ -50,11 +49,7 @@ static const struct command_line invert_line = {
             "largest gain, and the error of mask and inverse together in the band.\v"
             "  haloconv design invert speaker.wav --band 40,18000 --boost 12 -o inverse.wav",
     .groups = {{NULL, invert_options}},
-    .names = "one MASK",
-    .min_names = 1,
-    .max_names = 1,
-    .names_to = offsetof(struct invert_settings, names),
-    .masks_from = 1};
+    OPTION_NAMES("one MASK", 1, 1, struct invert_settings, names, 1)};
 
 /* Fills in the settings that depend on the mask. -1: go on; else the exit status. */
 static int invert_choose(struct invert_settings *s, const hc_responses *mask, int rate)

@@ -1,7 +1,6 @@
 #include "magnitude_fir.h"
 
 #include "dsp/signal/hann.h"
-#include "dsp/signal/minimum_phase.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,7 +16,7 @@ void magnitude_minimum_phase(const struct transform *t, double min, double compl
     double max = 0;
     for (size_t k = 0; k <= t->size / 2; k++) max = fmax(max, cabs(bins[k]));
     for (size_t k = 0; k <= t->size / 2; k++) bins[k] = fmax(cabs(bins[k]), max * min);
-    minimum_phase_bins(t, bins);
+    transform_minimum_phase(t, bins);
 }
 
 void magnitude_taps(const struct transform *t, double complex *bins, int taps, double *h)

@@ -43,11 +43,7 @@ static const struct command_line minphase_line = {
         "delays between the channels are lost.\v"
         "  haloconv design minphase linear.wav -o minimum.wav",
     .groups = {{NULL, minphase_options}},
-    .names = "one MASK",
-    .min_names = 1,
-    .max_names = 1,
-    .names_to = offsetof(struct minphase_settings, names),
-    .masks_from = 1};
+    OPTION_NAMES("one MASK", 1, 1, struct minphase_settings, names, 1)};
 
 /* h[n] -> out[taps], by a transform of that size. false: no memory. */
 static bool minphase(const float *h, int n, size_t size, int taps, double *out)

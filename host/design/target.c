@@ -1,6 +1,6 @@
 /* haloconv design target - makes a filter with the gain of a curve. */
 #include "design_files.h"
-#include "dsp/signal/delay.h"
+#include "dsp/signal/transform.h"
 #include "fir_design.h"
 #include "host/commands.h"
 #include "host/json_print.h"
@@ -47,10 +47,7 @@ static const struct command_line target_line = {
         "is from the curve.\v"
         "  haloconv design target house.txt --phase linear -o house.wav",
     .groups = {{NULL, target_options}},
-    .names = "one CURVE",
-    .min_names = 1,
-    .max_names = 1,
-    .names_to = offsetof(struct target_settings, names)};
+    OPTION_NAMES("one CURVE", 1, 1, struct target_settings, names, 0)};
 
 struct target_filter {
     struct frequency_curve curve;
@@ -70,7 +67,7 @@ static void target_fill(struct target_filter *f, const struct target_settings *s
     if (is_minimum)
         magnitude_minimum_phase(&f->transform, 1e-15, f->bins);
     else
-        delay_bins(&f->transform, f->bins, (s->taps - 1) / 2.0);
+        transform_delay(&f->transform, f->bins, (s->taps - 1) / 2.0);
     magnitude_taps(&f->transform, f->bins, s->taps, f->h);
     int n = is_minimum ? 2 * s->taps - 1 : s->taps;
     fir_window_fill((enum fir_window)s->window, NAN, n, f->window);

@@ -123,11 +123,7 @@ static const struct command_line convolve_line = {
             "Names for --format:",
     .more = sound_format_help,
     .groups = {{NULL, convolve_options}, {"Moving sources:", moving_options}},
-    .names = "INPUT and MASK",
-    .min_names = 2,
-    .max_names = 2,
-    .names_to = offsetof(struct convolve_settings, names),
-    .masks_from = 2};
+    OPTION_NAMES("INPUT and MASK", 2, 2, struct convolve_settings, names, 2)};
 
 /* Does the gain of the output depend on the whole convolution? */
 static bool is_scaled(const struct convolve_settings *s)

@@ -23,7 +23,8 @@ void level_meter_add(struct level_meter *meter, const float *x, int64_t n)
     meter->n += n;
 }
 
-double level_meter_value(const struct level_meter *meter, enum level level)
+/* Linear; level: not LEVEL_NONE. */
+static double level_meter_value(const struct level_meter *meter, enum level level)
 {
     return level == LEVEL_RMS ? sqrt(meter->sum / (double)meter->n) : meter->peak;
 }

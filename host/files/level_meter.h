@@ -15,8 +15,6 @@ struct level_meter { /* start with zeros */
 /* Adds n samples. Samples that are not finite count as 0, as in an engine. */
 void level_meter_add(struct level_meter *meter, const float *x, int64_t n);
 
-double level_meter_value(const struct level_meter *meter, enum level level); /* linear; level: not LEVEL_NONE */
-
 /* The gain that gives the output the level of the input; 1 if either is silent. */
 double level_meter_gain(const struct level_meter *in, const struct level_meter *out, enum level level);
 

@@ -4,7 +4,6 @@
 
 #include "dsp/haloconv.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 enum range_choice { /* the option --tail */

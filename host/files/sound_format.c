@@ -2,12 +2,44 @@
 
 #include "dsp/haloconv_files.h"
 #include "host/message.h"
-#include "sndfile_faults.h"
 
 #include <sndfile.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+/* Releases of libsndfile that break files, by the numbers of libsndfile's issues. */
+struct sndfile_fault {
+    int first_subtype, last_subtype; /* SF_FORMAT_... of the file */
+    int last_release;                /* last release with the fault, 10203 for 1.2.3; all before it have the fault */
+    int issue;                       /* github.com/libsndfile/libsndfile/issues */
+    const char *remedy;
+};
+
+static const struct sndfile_fault faults[] = {
+    /* sf_close writes beyond the end of a buffer. libsndfile's sources have a correction; no release up to July 2026
+     * (1.2.2) has it. */
+    {SF_FORMAT_ALAC_16, SF_FORMAT_ALAC_32, 10202, 973, "use --format caf:pcm24 or flac"},
+};
+
+/* Returns the release that the program runs with, such as "1.2.0". */
+static const char *sndfile_release(void)
+{
+    const char *version = sf_version_string(), *dash = strchr(version, '-');
+    return dash ? dash + 1 : version;
+}
+
+/* The fault that breaks files of this format in the release that the program runs with; NULL = none. */
+static const struct sndfile_fault *sndfile_fault_find(int format)
+{
+    int subtype = format & SF_FORMAT_SUBMASK, major = 0, minor = 0, patch = 0;
+    sscanf(sndfile_release(), "%d.%d.%d", &major, &minor, &patch);
+    for (const struct sndfile_fault *fault = faults; fault < faults + sizeof faults / sizeof *faults; fault++)
+        if (subtype >= fault->first_subtype && subtype <= fault->last_subtype &&
+            major * 10000 + minor * 100 + patch <= fault->last_release)
+            return fault;
+    return NULL;
+}
 
 enum container_flags {
     SMALL = 1,     /* counts bytes or frames in 32 bits */

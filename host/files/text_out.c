@@ -1,7 +1,7 @@
 #include "text_out.h"
 
+#include "host/line_reader.h"
 #include "host/message.h"
-#include "host/text_in.h"
 #include "part_file.h"
 
 #include <errno.h>

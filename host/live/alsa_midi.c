@@ -17,7 +17,8 @@ struct alsa_midi {
     uint64_t overruns;
 };
 
-bool alsa_midi_decode(const snd_seq_event_t *event, struct midi_message *message)
+/* Converts the event of a controller, a program change or a pressed key. false: another kind of event. */
+static bool alsa_midi_decode(const snd_seq_event_t *event, struct midi_message *message)
 {
     const snd_seq_ev_ctrl_t *control = &event->data.control;
     const snd_seq_ev_note_t *note = &event->data.note;

@@ -8,7 +8,6 @@
 #include <stddef.h>
 
 struct alsa_midi;
-struct snd_seq_event;
 
 /* Opens the port, and prints its name. connect: the output to connect the port to, as aconnect names it: CLIENT[:PORT],
  * by number or by name; NULL: none. The text must outlive the port. Returns NULL after a failure: why has the reason. */
@@ -20,8 +19,5 @@ struct midi_source alsa_midi_source(struct alsa_midi *midi);
 /* Connects the port when its output appears, and again when the output reappears: a plug may be pulled. Checks once a
  * second of `now_s`. A connection that the user has removed stays removed. */
 void alsa_midi_tend(struct alsa_midi *midi, double now_s);
-
-/* Converts the event of a controller, a program change or a pressed key. false: another kind of event. */
-bool alsa_midi_decode(const struct snd_seq_event *event, struct midi_message *message);
 
 #endif

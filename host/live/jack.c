@@ -30,26 +30,31 @@ const struct command_line jack_line = {
             "  haloconv jack hall.wav plate.wav --connect --osc 9000\n"
             "  haloconv jack head --sources 8",
     .groups = {{NULL, jack_options}, {LIVE_OPTIONS_TITLE, live_options}},
-    .names = "MASK",
-    .max_names = INT_MAX,
-    .names_to = offsetof(struct live_settings, masks),
-    .note = live_options_note,
-    .masks_from = 1};
+    LIVE_OPTIONS_MASKS};
 
 #ifdef HC_WITH_JACK
-#include "jack_midi.h"
 #include "jack_server.h"
 #include "port_host.h"
 #include "realtime.h"
 
 #include <errno.h>
 #include <jack/jack.h>
+#include <jack/midiport.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- callbacks --------------------------------------------------------------------------------- */
+
+/* Copies the MIDI messages of a block. */
+static void copy_midi(struct midi_ring *ring, jack_port_t *port, jack_nframes_t n)
+{
+    void *buffer = jack_port_get_buffer(port, n);
+    jack_midi_event_t event;
+    for (uint32_t i = 0; jack_midi_event_get(&event, buffer, i) == 0; i++)
+        midi_ring_put(ring, event.buffer, event.size);
+}
 
 static int on_process(jack_nframes_t n, void *data)
 {
@@ -61,7 +66,7 @@ static int on_process(jack_nframes_t n, void *data)
     for (int i = 0; i < h->in.n; i++) h->in.buffer[i] = jack_port_get_buffer(h->in.port[i], n);
     for (int o = 0; o < h->out.n; o++) h->out.buffer[o] = jack_port_get_buffer(h->out.port[o], n);
     hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, (int)n);
-    if (h->midi_in.n > 0) jack_midi_copy(&h->midi_ring, h->midi_in.port[0], n);
+    if (h->midi_in.n > 0) copy_midi(&h->midi_ring, h->midi_in.port[0], n);
     pthread_setcancelstate(cancel, NULL);
     return 0;
 }
@@ -275,9 +280,34 @@ static void list_connections(void *data, const struct port_side *side, int port,
     jack_free(others);
 }
 
+static bool is_midi_called(jack_client_t *client, const char *port, const char *part)
+{
+    char first[512] = "", second[512] = "";
+    char *aliases[2] = {first, second}; /* a sound card's MIDI ports have the device's name in an alias */
+    if (jack_port_name_size() <= (int)sizeof first) jack_port_get_aliases(jack_port_by_name(client, port), aliases);
+    return strstr(port, part) || strstr(first, part) || strstr(second, part);
+}
+
+/* Finds the first MIDI output whose name contains the text. false: not found. */
+static bool find_midi_output(jack_client_t *client, const char *part, char *name, size_t cap)
+{
+    bool is_found = false;
+    const char **ports = jack_get_ports(client, NULL, JACK_DEFAULT_MIDI_TYPE, JackPortIsOutput);
+    for (int i = 0; ports && ports[i] && !is_found; i++) {
+        is_found = is_midi_called(client, ports[i], part);
+        snprintf(name, cap, "%s", ports[i]);
+    }
+    jack_free(ports);
+    return is_found;
+}
+
 static bool connect_midi(struct port_host *h)
 {
-    return jack_midi_connect(h->client, h->settings->midi.connect, h->midi_in.port[0]);
+    char output[512];
+    int error = find_midi_output(h->client, h->settings->midi.connect, output, sizeof output)
+                    ? jack_connect(h->client, output, jack_port_name(h->midi_in.port[0]))
+                    : ENOENT;
+    return !error || error == EEXIST;
 }
 
 int jack_command(int argc, char **argv)

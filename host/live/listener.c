@@ -69,8 +69,9 @@ void listener_recentre(struct listener *l)
     l->front = l->head;
 }
 
-/* The reference is on the left: pitch then turns about the head's left-right axis for any north of the tracker. */
-struct quaternion listener_orientation(const struct listener *l)
+/* Returns the orientation since listener_recentre. The reference is on the left: pitch then turns about the head's
+ * left-right axis for any north of the tracker. */
+static struct quaternion listener_orientation(const struct listener *l)
 {
     return times(conjugate(l->front), l->head);
 }

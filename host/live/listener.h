@@ -44,9 +44,6 @@ bool listener_head_of_quaternion(enum listener_dialect dialect, const double wxy
 /* Makes the present orientation of the head the front. */
 void listener_recentre(struct listener *listener);
 
-/* Returns the orientation since listener_recentre. */
-struct quaternion listener_orientation(const struct listener *listener);
-
 /* Stores the orientation since listener_recentre as [yaw, pitch, roll] of LISTENER_OURS. */
 void listener_angles(const struct listener *listener, double angles[3]);
 

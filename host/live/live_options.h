@@ -67,6 +67,9 @@ void live_options_note(void *settings, const struct option_row *row, const char 
 
 extern const struct command_line jack_line, pipewire_line, portaudio_line;
 extern const struct option_row live_options[]; /* rows for struct live_settings */
+/* The arguments of the three commands. */
+#define LIVE_OPTIONS_MASKS                                                                                             \
+    OPTION_NAMES("MASK", 0, INT_MAX, struct live_settings, masks, 1), .note = live_options_note
 
 #define LIVE_OPTION_TO(field) OPTION_TO(struct live_settings, field)
 #define LIVE_OPTIONS_TITLE "Options of jack, pipewire and live:"

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { VALUES = 128, ON_VALUE = 64, MAX_MASKS = 1 << 20, MAX_WORDS = 6 /* a line has 5 or fewer */ };

@@ -66,11 +66,7 @@ const struct command_line pipewire_line = {
             "  haloconv pipewire hall.wav plate.wav --connect\n"
             "  haloconv pipewire --sink phones --channels 8 hrir.wav",
     .groups = {{NULL, pipewire_options}, {LIVE_OPTIONS_TITLE, live_options}},
-    .names = "MASK",
-    .max_names = INT_MAX,
-    .names_to = offsetof(struct live_settings, masks),
-    .note = live_options_note,
-    .masks_from = 1};
+    LIVE_OPTIONS_MASKS};
 
 #ifdef HC_WITH_PIPEWIRE
 #include "pipewire_client.h"

@@ -437,7 +437,8 @@ int pipewire_graph_quantum(const struct pipewire_graph *g, int wanted)
 
 /* ---- search ------------------------------------------------------------------------------------ */
 
-const struct pipewire_object *pipewire_graph_default(const struct pipewire_graph *g, bool is_sink)
+/* Returns the default sink, else source; NULL: none. */
+static const struct pipewire_object *pipewire_graph_default(const struct pipewire_graph *g, bool is_sink)
 {
     const char *name = is_sink ? g->sink : g->source;
     const struct pipewire_object *best = NULL;

@@ -87,9 +87,6 @@ bool pipewire_graph_sync(struct pipewire_graph *graph);
 int pipewire_graph_rate(const struct pipewire_graph *graph, int wanted);
 int pipewire_graph_quantum(const struct pipewire_graph *graph, int wanted);
 
-/* Returns the default sink, else source; NULL: none. */
-const struct pipewire_object *pipewire_graph_default(const struct pipewire_graph *graph, bool is_sink);
-
 /* Returns the node of a device by its name or description, or the default one for "system"; NULL: absent. Of several
  * nodes of one description, such as the sink and the source of a card, the first is chosen whose own ports have the
  * direction. */

@@ -38,11 +38,7 @@ const struct command_line portaudio_line = {
             "p go through them. The latency of the devices is printed.\v" LIVE_OPTIONS_KEYS "\n\n"
             "  haloconv live hall.wav plate.wav --latency 5",
     .groups = {{NULL, portaudio_options}, {LIVE_OPTIONS_TITLE, live_options}},
-    .names = "MASK",
-    .max_names = INT_MAX,
-    .names_to = offsetof(struct live_settings, masks),
-    .note = live_options_note,
-    .masks_from = 1};
+    LIVE_OPTIONS_MASKS};
 
 #ifdef HC_WITH_PORTAUDIO
 #include "alsa_midi.h"

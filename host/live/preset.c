@@ -1,9 +1,10 @@
 #include "preset.h"
 
+#include "dsp/base/order.h"
 #include "host/files/text_out.h"
+#include "host/line_reader.h"
 #include "host/mask_argument.h"
 #include "host/message.h"
-#include "host/text_in.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -213,11 +214,6 @@ static bool is_of_command(const char *name, const char *command)
     return is_of;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static bool has_name(const struct option_names *names, const char *name)
 {
     for (int i = 0; i < names->n; i++)
@@ -251,7 +247,7 @@ struct option_names preset_names(const char *command)
             add_name(&names, file->d_name, command);
         if (folder) closedir(folder);
     }
-    if (names.n > 0) qsort(names.list, (size_t)names.n, sizeof *names.list, compare_names);
+    if (names.n > 0) qsort(names.list, (size_t)names.n, sizeof *names.list, order_of_texts);
     return names;
 }
 

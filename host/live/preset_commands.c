@@ -43,10 +43,7 @@ static const struct command_line run_line = {
         "haloconv@PRESET.service of systemd call this command.\n\n"
         "  haloconv run stage --gain -3",
     .groups = {{NULL, no_options}},
-    .names = "PRESET",
-    .min_names = 1,
-    .max_names = 1,
-    .names_to = offsetof(struct run_settings, preset)};
+    OPTION_NAMES("PRESET", 1, 1, struct run_settings, preset, 0)};
 
 int run_command(int argc, char **argv)
 {

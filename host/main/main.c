@@ -1,9 +1,9 @@
 /* haloconv - the program: finds the command and runs it. */
-#include "host/commands.h"
 #include "dsp/haloconv.h"
+#include "host/commands.h"
 #include "host/files/part_file.h"
-#include "host/live/nsm.h"
 #include "host/json_print.h"
+#include "host/live/nsm.h"
 #include "host/message.h"
 #include "host/option.h"
 
@@ -16,66 +16,28 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The optional dependencies of this build, as the Makefile reports them. */
-static const char built_with[] = ""
-#ifdef HC_WITH_SNDFILE
-                                 " sndfile"
-#endif
-#ifdef HC_WITH_SOXR
-                                 " soxr"
-#endif
-#ifdef HC_WITH_YAML
-                                 " yaml"
-#endif
-#ifdef HC_WITH_MYSOFA
-                                 " mysofa"
-#endif
-#ifdef HC_WITH_HDF5
-                                 " hdf5"
-#endif
-#ifdef HC_WITH_SAMPLERATE
-                                 " samplerate"
-#endif
-#ifdef HC_WITH_JANSSON
-                                 " jansson"
-#endif
-#ifdef HC_WITH_ARCHIVE
-                                 " archive"
-#endif
-#ifdef HC_WITH_CAIRO
-                                 " cairo"
-#endif
-#ifdef HC_WITH_PORTAUDIO
-                                 " portaudio"
-#endif
-#ifdef HC_WITH_JACK
-                                 " jack"
-#endif
-#ifdef HC_WITH_PIPEWIRE
-                                 " pipewire"
-#endif
-#ifdef HC_WITH_ALSA
-                                 " alsa"
-#endif
-#ifdef HC_WITH_LO
-                                 " osc"
-#endif
-#ifdef HC_WITH_WEBSOCKETS
-                                 " websockets"
-#endif
-#ifdef HC_WITH_LV2
-                                 " lv2"
-#endif
-#ifdef HC_WITH_CLAP
-                                 " clap"
-#endif
-#ifdef HC_WITH_VST3
-                                 " vst3"
-#endif
-#ifdef HC_WITH_MPI
-                                 " mpi"
-#endif
-    ;
+/* The optional dependencies of this build, as the Makefile reports them: "1", or the macro's own name, and the name. */
+#define TEXT(macro) #macro
+#define PART(macro, name) TEXT(macro), name
+static const char *const parts[] = {PART(HC_WITH_SNDFILE, "sndfile"),
+                                    PART(HC_WITH_SOXR, "soxr"),
+                                    PART(HC_WITH_YAML, "yaml"),
+                                    PART(HC_WITH_MYSOFA, "mysofa"),
+                                    PART(HC_WITH_HDF5, "hdf5"),
+                                    PART(HC_WITH_SAMPLERATE, "samplerate"),
+                                    PART(HC_WITH_JANSSON, "jansson"),
+                                    PART(HC_WITH_ARCHIVE, "archive"),
+                                    PART(HC_WITH_CAIRO, "cairo"),
+                                    PART(HC_WITH_PORTAUDIO, "portaudio"),
+                                    PART(HC_WITH_JACK, "jack"),
+                                    PART(HC_WITH_PIPEWIRE, "pipewire"),
+                                    PART(HC_WITH_ALSA, "alsa"),
+                                    PART(HC_WITH_LO, "osc"),
+                                    PART(HC_WITH_WEBSOCKETS, "websockets"),
+                                    PART(HC_WITH_LV2, "lv2"),
+                                    PART(HC_WITH_CLAP, "clap"),
+                                    PART(HC_WITH_VST3, "vst3"),
+                                    PART(HC_WITH_MPI, "mpi")};
 
 static const struct command {
     const char *name, *usage, *text;
@@ -183,6 +145,14 @@ static bool is_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
+static void print_version(void)
+{
+    printf("haloconv %s\nbuilt with:", HC_VERSION);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i += 2)
+        if (strcmp(parts[i], "1") == 0) printf(" %s", parts[i + 1]);
+    putchar('\n');
+}
+
 /* Prints the synopsis of the man page, for the Makefile. */
 static void print_man(void)
 {
@@ -245,7 +215,7 @@ int main(int argc, char **argv)
         return flushed(0);
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-        printf("haloconv %s\nbuilt with:%s\n", HC_VERSION, built_with);
+        print_version();
         return flushed(0);
     }
     if (strcmp(argv[1], "--_man") == 0) {

@@ -3,10 +3,10 @@
 #include "dsp/haloconv_masks.h"
 #include "dsp/haloconv_scenes.h"
 #include "host/commands.h"
+#include "host/files/mask_diagnostics.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
-#include "host/files/mask_diagnostics.h"
 #include "source_report.h"
 
 #include <stdbool.h>
@@ -34,11 +34,7 @@ static const struct command_line check_line = {
             "Exit status: 0 it can be played, 1 it cannot, 2 wrong usage.\n\n"
             "  haloconv check hall.conf",
     .groups = {{NULL, check_options}},
-    .names = "one CONF",
-    .min_names = 1,
-    .max_names = 1,
-    .names_to = offsetof(struct check_settings, names),
-    .masks_from = 1};
+    OPTION_NAMES("one CONF", 1, 1, struct check_settings, names, 1)};
 
 static void print_ok(const hc_responses *mask)
 {

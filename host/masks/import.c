@@ -1,10 +1,10 @@
 /* haloconv import - writes the configuration of another program, or any mask, as one of jconvolver. */
 #include "configuration_write.h"
 #include "host/commands.h"
+#include "host/files/mask_diagnostics.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
-#include "host/files/mask_diagnostics.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,11 +43,7 @@ static const struct command_line import_line = {
         "Exit status: 0 the configuration is written, 1 it is not, 2 wrong usage.\n\n"
         "  haloconv import brutefir.conf -o room.conf",
     .groups = {{NULL, import_options}},
-    .names = "one FILE",
-    .min_names = 1,
-    .max_names = 1,
-    .names_to = offsetof(struct import_settings, names),
-    .masks_from = 1};
+    OPTION_NAMES("one FILE", 1, 1, struct import_settings, names, 1)};
 
 /* Appends an option and its value for a shell, in quotes if the value needs them. */
 static void append_word(FILE *to, const char *option, const char *word)

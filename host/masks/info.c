@@ -79,7 +79,8 @@ static const struct command_line info_line = {
     .text =
         "Prints the figures of a mask or a bank of responses. A mask is a sound file, a text of coefficients (.txt, "
         ".csv) or a configuration (.conf). A bank is a SOFA file, a list (.csv) or a folder of sound files.\v"
-        "Each channel has its peak and RMS (dBFS), its true peak (dBTP), the silence before the first sound (60 dB below the peak), the gain "
+        "Each channel has its peak and RMS (dBFS), its true peak (dBTP), the silence before the first sound (60 dB "
+        "below the peak), the gain "
         "at 0 Hz, and the largest gain: to a sine (the peak of the frequency response), and to any signal (L1, the sum "
         "of |h|). A room also has its acoustics by ISO 3382-1, broadband and by octave: decay times EDT, T20 and T30, "
         "clarity C50 and C80, definition D50, centre time Ts, direct-to-reverberant ratio DRR and noise floor. A "
@@ -92,11 +93,7 @@ static const struct command_line info_line = {
         "  haloconv info before.wav after.wav --plot both.svg --smooth 1/6 \\\n"
         "    --panels magnitude,phase",
     .groups = {{NULL, info_options}},
-    .names = "MASK",
-    .min_names = 1,
-    .max_names = INT_MAX,
-    .names_to = offsetof(struct info_settings, names),
-    .masks_from = 1};
+    OPTION_NAMES("MASK", 1, INT_MAX, struct info_settings, names, 1)};
 
 /* ---- the figures and the plan ------------------------------------------------------------------- */
 

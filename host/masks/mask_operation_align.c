@@ -1,5 +1,5 @@
 /* haloconv mask align - shifts a mask in time, also by fractions of a frame. */
-#include "dsp/signal/delay.h"
+#include "dsp/signal/transform.h"
 #include "host/acoustics/acoustics.h"
 #include "mask_operation.h"
 
@@ -58,7 +58,7 @@ static bool shift_by_share(double *h, int n, double share)
     double complex *bins = malloc((t.size / 2 + 1) * sizeof *bins);
     if (bins) {
         transform_response(&t, h, (size_t)n, bins);
-        delay_bins(&t, bins, share);
+        transform_delay(&t, bins, share);
         transform_inverse(&t, bins);
         memcpy(h, bins, (size_t)n * sizeof *h);
     }

@@ -2,7 +2,6 @@
 
 #include "harmonics.h"
 #include "host/message.h"
-#include "stretch.h"
 #include "sweep_clock.h"
 #include "sweep_search.h"
 
@@ -134,7 +133,7 @@ static void measure_pair(struct measurement_work *k, int output, int input, doub
     harmonics_measure(a, response, direct, k->noise, &(struct harmonics_scratch){k->linear, k->extra}, pair->harmonics);
     /* The harmonics lie before the direct sound. */
     for (int64_t i = 0; i < direct - a->reach; i++) response[i] = 0;
-    stretch(response, (size_t)a->n_section, k->origin, a->stretch, h, (size_t)m->n_frames);
+    sweep_stretch(response, (size_t)a->n_section, k->origin, a->stretch, h, (size_t)m->n_frames);
     for (int i = 0; i < m->n_frames; i++) h[i] *= a->stretch;
     measure_tail(m, h, pair);
 }

@@ -11,13 +11,13 @@
 #include "room_compare.h"
 #include "room_files.h"
 #include "room_questions.h"
-#include "room_step.h"
 #include "sweep.h"
 #include "take.h"
 
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +99,50 @@ static int room_parse(int argc, char **argv, struct room *r)
     r->questions.yes = r->yes;
     char why[MESSAGE_CAP];
     return !r->folder || room_folder_check(r->folder, why, sizeof why) ? -1 : message_error("%s", why);
+}
+
+/* ---- steps: commands of the program, which are printed and run ----------------------------------- */
+
+enum { ROOM_MAX_WORDS = 64 };
+
+struct room_step { /* starts as {0} */
+    char *word[ROOM_MAX_WORDS + 1];
+    int n;
+    bool is_short; /* no memory, or too many words */
+};
+
+__attribute__((format(printf, 2, 3))) static void room_step_add(struct room_step *s, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    if (s->n < ROOM_MAX_WORDS && vasprintf(&s->word[s->n], format, values) >= 0)
+        s->n++;
+    else
+        s->is_short = true;
+    va_end(values);
+}
+
+/* Adds an option and its value. value NULL or "": adds nothing. */
+static void room_step_option(struct room_step *s, const char *option, const char *value)
+{
+    if (!value || !*value) return;
+    room_step_add(s, "%s", option);
+    room_step_add(s, "%s", value);
+}
+
+/* Runs the command, and frees its words. prefix: the first word of a command of two, else "". Returns its status. */
+static int room_step_run(struct room_step *s, const char *prefix, int (*command)(int argc, char **argv))
+{
+    char line[MESSAGE_CAP];
+    size_t at = (size_t)snprintf(line, sizeof line, "haloconv%s%s", *prefix ? " " : "", prefix);
+    for (int i = 0; i < s->n && at < sizeof line; i++)
+        at += (size_t)snprintf(line + at, sizeof line - at, strchr(s->word[i], ' ') ? " '%s'" : " %s", s->word[i]);
+    message_note("> %s", line);
+    s->word[s->n] = NULL;
+    struct room_step owned = *s; /* the command may change the order */
+    int status = s->is_short ? message_error("room: no memory; free some memory") : command(s->n, s->word);
+    for (int i = 0; i < owned.n; i++) free(owned.word[i]);
+    return status;
 }
 
 static const char *text_of(const char *text)

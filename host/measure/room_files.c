@@ -1,9 +1,9 @@
 #include "room_files.h"
 
 #include "host/files/text_out.h"
+#include "host/line_reader.h"
 #include "host/live/preset.h"
 #include "host/message.h"
-#include "host/text_in.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -2,11 +2,17 @@
 #ifndef MOVING_OPTIONS_H
 #define MOVING_OPTIONS_H
 
+#include "dsp/haloconv_scenes.h"
 #include "host/option.h"
-#include "moving_bank.h"
 #include "path_steps.h"
 
 enum { MOVING_STEP = 256 }; /* path_options.step without --step */
+
+struct moving_bank_options {
+    double grid_deg;    /* 0: the directions of the file */
+    bool normalise;
+    bool keeps_rate;    /* the bank is not resampled: its samples count as samples of `rate` */
+};
 
 struct moving_settings {
     const char *path;    /* a CSV file, or random:...; NULL: no source moves */
@@ -52,5 +58,13 @@ bool moving_path_read(struct path *path, const char *text, const struct moving_s
  * random path, unless the text has one. false: why has the reason. */
 bool moving_path_finish(struct path *path, const char *text, uint64_t seed, const struct moving_settings *settings,
                         const hc_bank_data *bank, int rate, int n_sources, int64_t n_frames, char *why, size_t cap);
+
+/* Loads a bank. rate: rate of the sounds. mixes: sources will play mixes of entries. Free *data with hc_bank_data_free.
+ * false: why has the reason. */
+bool moving_bank_load(hc_bank_data *data, const char *path, int rate, const struct moving_bank_options *options,
+                      bool mixes, char *why, size_t cap);
+
+/* Prints the library's notes, the size of the bank and its largest gain. */
+void moving_bank_print(const hc_bank_data *data, const char *path);
 
 #endif

@@ -4,7 +4,6 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
-#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 #include "spectrum.h"
 
 #include <math.h>
-#include <string.h>
 
 static const double SILENCE = 1e-15; /* -150 dB */
 static const double MAX_DB = 200;    /* JSON has no infinity */

@@ -1,5 +1,7 @@
 #include "panel.h"
 
+#include "dsp/base/order.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -27,12 +29,6 @@ void panel_put(struct panel *p, double top)
 
 /* ---- the range of the values ---------------------------------------------------------------------------------- */
 
-static int order_of_values(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static bool is_in_range(const struct panel *p, const struct point *point)
 {
     return !isnan(point->y) && point->x >= p->x.start && point->x <= p->x.end;
@@ -50,7 +46,7 @@ static bool value_span(const struct panel *p, const struct trace *traces, int n,
             if (is_in_range(p, &traces[i].points[k])) values[n_values++] = traces[i].points[k].y;
     if (n_values > 0) {
         size_t off = (size_t)(share * (double)n_values);
-        qsort(values, n_values, sizeof *values, order_of_values);
+        qsort(values, n_values, sizeof *values, order_of_doubles);
         *from = values[off];
         *to = values[n_values - 1 - off];
     }

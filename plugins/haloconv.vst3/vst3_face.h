@@ -57,6 +57,9 @@ struct vst3 {
         return name##_unref(VST3_PART_OF(self, type, part));                                                           \
     }
 
+/* These calls, in the table of an interface. */
+#define VST3_CALLS(part) .query_interface = part##_query, .ref = part##_ref, .unref = part##_unref
+
 /* vst3_params.c */
 extern const struct v3_edit_controller vst3_controller;
 double vst3_from_normalised(int control, double normalised); /* to a value of the core's control                   */

@@ -4,7 +4,6 @@
 #include "vst3_face.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* ---- values ------------------------------------------------------------------------------------- */
@@ -280,9 +279,7 @@ static struct v3_plugin_view **V3_API create_view(void *self, const char *name)
     return NULL;
 }
 
-const struct v3_edit_controller vst3_controller = {.query_interface = controller_query,
-                                                   .ref = controller_ref,
-                                                   .unref = controller_unref,
+const struct v3_edit_controller vst3_controller = {VST3_CALLS(controller),
                                                    .initialize = initialize,
                                                    .terminate = terminate,
                                                    .set_component_state = set_component_state,

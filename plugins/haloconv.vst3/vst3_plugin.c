@@ -234,20 +234,12 @@ static v3_result V3_API get_state(void *self, struct v3_bstream **stream)
     return V3_OK;
 }
 
-static const struct v3_component component = {.query_interface = component_query,
-                                              .ref = component_ref,
-                                              .unref = component_unref,
-                                              .initialize = initialize,
-                                              .terminate = terminate,
-                                              .get_controller_class_id = controller_class,
-                                              .set_io_mode = set_io_mode,
-                                              .get_bus_count = bus_count,
-                                              .get_bus_info = bus_info,
-                                              .get_routing_info = routing_info,
-                                              .activate_bus = activate_bus,
-                                              .set_active = set_active,
-                                              .set_state = set_state,
-                                              .get_state = get_state};
+static const struct v3_component component = {VST3_CALLS(component),        .initialize = initialize,
+                                              .terminate = terminate,       .get_controller_class_id = controller_class,
+                                              .set_io_mode = set_io_mode,   .get_bus_count = bus_count,
+                                              .get_bus_info = bus_info,     .get_routing_info = routing_info,
+                                              .activate_bus = activate_bus, .set_active = set_active,
+                                              .set_state = set_state,       .get_state = get_state};
 
 /* ---- processor ---------------------------------------------------------------------------------- */
 
@@ -288,9 +280,7 @@ static v3_result V3_API set_processing(void *self, v3_bool is_on)
     return V3_OK;
 }
 
-static const struct v3_audio_processor processor = {.query_interface = processor_query,
-                                                    .ref = processor_ref,
-                                                    .unref = processor_unref,
+static const struct v3_audio_processor processor = {VST3_CALLS(processor),
                                                     .set_bus_arrangements = set_speakers,
                                                     .get_bus_arrangement = get_speakers,
                                                     .can_process_sample_size = can_process,
@@ -307,9 +297,7 @@ static uint32_t V3_API no_needs(void *self)
     return 0;
 }
 
-static const struct v3_process_context_requirements needs = {.query_interface = needs_query,
-                                                             .ref = needs_ref,
-                                                             .unref = needs_unref,
+static const struct v3_process_context_requirements needs = {VST3_CALLS(needs),
                                                              .get_process_context_requirements = no_needs};
 
 struct vst3 *vst3_create(const struct variant *variant, const char *folder)

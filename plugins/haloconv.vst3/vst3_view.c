@@ -259,9 +259,7 @@ static v3_result V3_API check_size(void *self, struct v3_view_rect *size)
     return V3_TRUE;
 }
 
-static const struct v3_plugin_view in_frame = {.query_interface = in_frame_query,
-                                               .ref = in_frame_ref,
-                                               .unref = in_frame_unref,
+static const struct v3_plugin_view in_frame = {VST3_CALLS(in_frame),
                                                .is_platform_type_supported = is_supported,
                                                .attached = attached,
                                                .removed = removed,
@@ -290,11 +288,9 @@ static v3_result V3_API set_scale(void *self, float scale)
     return V3_OK;
 }
 
-static const struct v3_plugin_view_content_scale scaled = {
-    .query_interface = scaled_query, .ref = scaled_ref, .unref = scaled_unref, .set_content_scale_factor = set_scale};
+static const struct v3_plugin_view_content_scale scaled = {VST3_CALLS(scaled), .set_content_scale_factor = set_scale};
 
-static const v3_timer_handler timed = {
-    .query_interface = timed_query, .ref = timed_ref, .unref = timed_unref, .on_timer = on_timer};
+static const v3_timer_handler timed = {VST3_CALLS(timed), .on_timer = on_timer};
 
 struct v3_plugin_view **vst3_view_create(struct vst3 *face)
 {

@@ -114,6 +114,9 @@ bool journal_open(struct journal *journal, const struct journal_location *locati
     bool good = journal_path(location, path, sizeof path, why, cap) && open_own(journal, path, resume, why, cap) &&
                 (!resume || journal_list_read_folder(&journal->done, location->folder, why, cap));
     journal_list_sort(&journal->done);
+    for (size_t i = 0; i < journal->done.n; i++)
+        if (journal->done.entries[i].time_us > journal->newest_us)
+            journal->newest_us = journal->done.entries[i].time_us;
     if (!good) journal_close(journal, ignored, sizeof ignored);
     return good;
 }
@@ -167,6 +170,7 @@ bool journal_add(struct journal *journal, struct journal_entry entry, const char
     const uint64_t *states = entry.states;
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t time_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    if (time_us <= journal->newest_us) time_us = journal->newest_us + 1; /* the clock has been set back */
     if (asprintf(&line,
                  "%016" PRIx64 "\t%" PRId64 "\t%" PRIx64 ",%" PRIx64 ",%" PRIx64 ",%" PRIx64 ",%" PRIx64 ",%" PRIx64
                  "\t%s %s",

@@ -32,6 +32,7 @@ struct journal {
     int fd;
     pthread_mutex_t lock;
     double synced;            /* time of the last wait for the disk, in seconds of stopwatch_now; under lock */
+    uint64_t newest_us;       /* time of the newest entry of earlier runs */
     struct journal_list done; /* entries of earlier runs */
 };
 

@@ -37,23 +37,27 @@ static void *grow(void *items, size_t n, size_t *capacity, size_t bytes)
 
 /* Parses the line of a file that is done: "HASH<tab>BYTES<tab>OUTPUT,TIME,STATES<tab>FIGURES NAME", numbers of more
  * than 16 digits or with signs included. false: another line, or an incomplete line because the process or the machine
- * stopped. *is_older: "HASH<tab>BYTES<tab>FIGURES NAME", or without FIGURES, or without BYTES. */
-static bool parse_entry(char *line, size_t length, struct journal_entry *entry, bool *is_older)
+ * stopped. An older version wrote "HASH<tab>BYTES<tab>FIGURES NAME", or without FIGURES, or without BYTES. */
+static bool parse_entry(char *line, size_t length, struct journal_entry *entry)
 {
     char *end;
     *entry = (struct journal_entry){.hash = strtoull(line, &end, 16)};
-    *is_older = false;
     if (end != line + 16 || line[length - 1] != '\n') return false;
     if (*end == '\t') entry->bytes = strtoll(end + 1, &end, 10);
-    *is_older = *end == ' ' || (*end == '\t' && end[1] == '{');
-    if (*is_older || *end != '\t') return false;
+    if (*end == ' ' || (*end == '\t' && end[1] == '{')) {
+        line[length - 1] = 0;
+        const char *name = strchr(end, ' ');
+        if (name) *entry = (struct journal_entry){.output = journal_hash_text(name + 1), .is_older = true};
+        return name;
+    }
+    if (*end != '\t') return false;
     entry->output = strtoull(end + 1, &end, 16);
     if (*end == ',') entry->time_us = strtoull(end + 1, &end, 16);
     for (int i = 0; i < N_ROW_FILES; i++) {
         if (*end != ',') return false;
         entry->states[i] = strtoull(end + 1, &end, 16);
     }
-    if (*end != '\t') return false;
+    if (*end != '\t' || entry->time_us >> 62) return false;
     entry->figures = end + 1;
     end += strcspn(end, " ");
     if (*end != ' ') return false;
@@ -95,17 +99,14 @@ bool journal_list_read(struct journal_list *list, const char *path, char *why, s
     bool good = true;
     while (good && ((got = line_read(&in)) == LINE_READ || got == LINE_BAD)) {
         struct journal_entry entry;
-        bool is_older;
         why[0] = 0; /* a damaged line is skipped: its file is made again */
         if (got == LINE_BAD) continue;
         if (strncmp(in.line, JOURNAL_OWNER, strlen(JOURNAL_OWNER)) == 0) list->n_failures = n_failures; /* a new run */
         if (in.line[0] == '#') {
             in.line[in.length - 1] = 0;
             good = add_failure(list, in.line);
-        } else if (parse_entry(in.line, in.length, &entry, &is_older)) {
+        } else if (parse_entry(in.line, in.length, &entry)) {
             good = add_entry(list, entry);
-        } else {
-            list->n_older += is_older;
         }
     }
     line_reader_close(&in);
@@ -152,6 +153,10 @@ static int by_row(const void *a, const void *b)
 void journal_list_sort(struct journal_list *list)
 {
     if (list->n) qsort(list->entries, list->n, sizeof *list->entries, by_output);
+    list->n_older = 0;
+    for (size_t i = 0; i < list->n; i++)
+        list->n_older +=
+            list->entries[i].is_older && (i + 1 == list->n || list->entries[i + 1].output != list->entries[i].output);
     if (list->n_failures) qsort(list->failures, list->n_failures, sizeof *list->failures, by_row);
 }
 
@@ -166,7 +171,8 @@ const struct journal_entry *journal_list_find(const struct journal_list *list, c
         else
             to = middle;
     }
-    return from > 0 && list->entries[from - 1].output == key.output ? &list->entries[from - 1] : NULL;
+    const struct journal_entry *newest = from > 0 ? &list->entries[from - 1] : NULL;
+    return newest && newest->output == key.output && !newest->is_older ? newest : NULL;
 }
 
 void journal_list_free(struct journal_list *list)

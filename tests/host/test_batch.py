@@ -392,7 +392,23 @@ def test_files_of_an_older_journal_are_made_again(sounds):
         done = good("batch", "list.csv", "-o", "out", "--resume", "--json")
         assert json.loads(done.stdout)["done"] == 12
         assert "the journal of an older version has 12 files" in done.stderr, done.stderr
-        assert batch("list.csv", "-o", "out", "--resume")["resumed"] == 12
+        done = good("batch", "list.csv", "-o", "out", "--resume", "--json")
+        assert json.loads(done.stdout)["resumed"] == 12 and "older version" not in done.stderr, done.stderr
+
+
+def test_the_last_entry_of_a_file_counts_after_the_clock_was_set_back(sounds):
+    batch("list.csv", "-o", "out")
+    journal, mask, want = sounds / "out/haloconv-batch.journal", sounds / "masks/m1.wav", tree(sounds / "out")
+    journal.write_text(re.sub(r"(\t[0-9a-f]+,)([0-9a-f]+)", lambda m: m[1] + f"{int(m[2], 16) + 10**12:x}",
+                              journal.read_text()))  # the clock was eleven days ahead
+    kept, times = mask.read_bytes(), mask.stat()
+    rewritten(mask)
+    rows = batch("list.csv", "-o", "out", "--resume")["done"]
+    assert 0 < rows < 12 and tree(sounds / "out") != want
+    assert batch("list.csv", "-o", "out", "--resume")["resumed"] == 12
+    mask.write_bytes(kept)
+    os.utime(mask, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert batch("list.csv", "-o", "out", "--resume")["done"] == rows and tree(sounds / "out") == want
 
 
 def rewritten(path):

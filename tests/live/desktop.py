@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 
 import numpy as np
+import pytest
 from conftest import BUILD, noise, residual_db
 from scipy.signal import fftconvolve
 from test_live import PATIENCE, stop, wait_for
@@ -171,3 +172,16 @@ class Desktop:
         """The id of a node."""
         return re.search(rf"id (\d+), type PipeWire:Interface:Node(?:(?!\tid ).|\n)*?node.name = \"{node}\"",
                          self.tool("pw-cli", "ls", "Node"))[1]
+
+
+@pytest.fixture(scope="module")
+def shared_desktop():
+    """A desktop of a file's own; None: tools are missing."""
+    if missing():
+        yield None
+        return
+    desktop = Desktop()
+    try:
+        yield desktop.start()
+    finally:
+        desktop.close()

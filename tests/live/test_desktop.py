@@ -9,12 +9,12 @@ import time
 import numpy as np
 import pytest
 from conftest import BUILD, HALOCONV, SAN, noise, read, refused, residual_db, write
-from desktop import NULL_DB, TRIES, Desktop, bursts, heard_across, missing
+from desktop import NULL_DB, TRIES, Desktop, bursts, heard_across, missing, shared_desktop
 from scipy.signal import fftconvolve
 from test_live import FEATURES, control_of, needs_osc, response, run, stop, wait_for, wet
 from test_service import systemd
 
-assert run and systemd  # fixtures
+assert run and systemd and shared_desktop  # fixtures
 
 if "pipewire" not in FEATURES or "jack" not in FEATURES or missing():
     pytest.skip(f"no PipeWire or JACK in the build, or no {' '.join(missing())}; make setup-test installs it",
@@ -22,15 +22,6 @@ if "pipewire" not in FEATURES or "jack" not in FEATURES or missing():
 TRAP = BUILD / "tests/callback_trap.so"
 HESUVI = {"FL": (0, 1), "FR": (8, 7), "FC": (6, 13), "LFE": (6, 13), "RL": (4, 5), "RR": (12, 11), "SL": (2, 3),
           "SR": (10, 9)}
-
-
-@pytest.fixture(scope="module")
-def shared_desktop():
-    desktop = Desktop()
-    try:
-        yield desktop.start()
-    finally:
-        desktop.close()
 
 
 @pytest.fixture

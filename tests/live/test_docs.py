@@ -17,13 +17,13 @@ import sys
 
 import pytest
 from conftest import BUILD, ROOT, SAN, good, has_cuda, noise, write
-from desktop import Desktop, missing
+from desktop import missing, shared_desktop
 from test_live import FEATURES, HAS_JACK, alone, run
 
 sys.path.insert(0, str(ROOT / "tests/host"))
 from test_pages import BLOCK, DOCS, PARSED, example_folder, files, run_example  # noqa: E402
 
-assert alone and run and files and example_folder  # fixtures
+assert alone and run and files and example_folder and shared_desktop  # fixtures
 
 SESSION = r"haloconv (jack|pipewire|run)\b"
 ON_GPU = r"--backend (cuda|hybrid(?!:cpu))"
@@ -31,19 +31,6 @@ OSC_PORT = r"\b(?:9000|9001|8000)\b"  # those of the pages; a test takes free on
 HAS_DESKTOP = "pipewire" in FEATURES and not missing()
 OF_OTHERS = r"(systemctl|journalctl|osc\w+|sbatch|srun|mpirun|pip|python3? -m|make|ssh|sudo|nvidia-smi)\b"
 COMPILED = [(r"\bcuda\b", "a GPU"), (r"\bimport ray\b", "a cluster of Ray")]  # why a program is not run
-
-
-@pytest.fixture(scope="module")
-def desktop():
-    """A desktop with PipeWire, or None."""
-    if not HAS_DESKTOP:
-        yield None
-        return
-    made = Desktop()
-    try:
-        yield made.start()
-    finally:
-        made.close()
 
 
 @pytest.fixture
@@ -190,8 +177,8 @@ def run_page(page, player):
 
 
 @pytest.mark.parametrize("page", [page for page in DOCS if BLOCK.search(page.read_text())], ids=lambda page: page.name)
-def test_commands_and_programs_of_a_page_run_as_they_stand_there(page, page_folder, desktop, run, capsys):
-    player = Player(run, desktop)
+def test_commands_and_programs_of_a_page_run_as_they_stand_there(page, page_folder, shared_desktop, run, capsys):
+    player = Player(run, shared_desktop if HAS_DESKTOP else None)
     try:
         left = run_page(page, player)
     finally:

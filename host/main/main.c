@@ -87,7 +87,7 @@ static void print_help(FILE *file, bool only_bench)
         fprintf(file, "  %-45s %s\n", line, commands[i].text);
     }
     fputs("\n"
-          "  haloconv COMMAND --help                  all options of a command, with examples\n"
+          "  haloconv help COMMAND                    all options of a command, with examples; or COMMAND --help\n"
           "  haloconv --version                       version, and what this build can do\n",
           file);
     if (only_bench) return;
@@ -209,6 +209,10 @@ int main(int argc, char **argv)
     if (argc < 2) {
         print_help(stderr, false);
         return EXIT_USAGE;
+    }
+    if (argc > 2 && strcmp(argv[1], "help") == 0) { /* "help mask trim" is "mask trim --help" */
+        memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+        argv[argc - 1] = (char *)"--help";
     }
     if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
         print_help(stdout, false);

@@ -445,7 +445,7 @@ def named_in(texts, pattern):
 def test_commands_and_options_that_pages_and_messages_name_exist():
     pages = [plain((BUILD / "haloconv.1").read_text()), (ROOT / "README.md").read_text()]
     said = [text for path, texts in LITERALS.items() if "kernels" not in path.parts for text in texts]
-    commands = {command.split()[0] for command in COMMANDS} | {"COMMAND"}
+    commands = {command.split()[0] for command in COMMANDS} | {"COMMAND", "help"}
     assert named_in(pages + said, r"[`(]haloconv ([a-z]+)\b") <= commands
     assert named_in(pages, r"\n\.BI?R? \"?haloconv ([a-z]+)") <= commands
     known = set().union(*(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", help_of(command)) for command in COMMANDS))

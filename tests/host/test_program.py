@@ -128,6 +128,15 @@ def test_help_and_man_page_agree(command):
         assert option in page, f"the man page does not know {command} {option}"
 
 
+@pytest.mark.parametrize("command", ["bench", *COMMANDS])
+def test_help_of_a_command_is_its_help(command):
+    assert good("help", *command.split()).stdout == good(*command.split(), "--help").stdout
+
+
+def test_help_of_no_command_is_refused():
+    refused("help", "convolute", exit=2, says=["convolute: is not a command"])
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_no_line_of_blanks(command):
     """argp adds one to an option whose text fills its last line."""

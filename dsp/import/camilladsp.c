@@ -129,6 +129,7 @@ static void read_devices(struct camilladsp *d, const yaml_node_t *root)
     check_keys(y, playback, "channels | " DEVICE_KEYS);
     if (!capture) return;
     c->defined_line = yaml_line(devices);
+    c->defined_by = "devices";
     c->rate = d->rate = yaml_whole(y, devices, "samplerate", -1, 1000, 1 << 22);
     c->n_in = d->n_captured = count_captured(d, capture, root);
     label_ports(d, capture, c->in_port, c->n_in);

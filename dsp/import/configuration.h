@@ -36,6 +36,7 @@ struct configuration {
     struct diagnostics diagnostics;
     struct arena *arena;             /* holds all texts; arena->is_short: no memory, the configuration is incomplete  */
     int defined_line;                /* the line that has the channel counts; 0: no line has                          */
+    const char *defined_by;          /* statement of that line; NULL: it has no name                                  */
     int n_in, n_out;                 /* 1 to MASK_MAX_CHANNELS                                                        */
     int rate;                        /* Hz, from the text of another program; 0: the text names no rate               */
     int session_rate;                /* Hz of the taps; 0: each file keeps its rate                                   */

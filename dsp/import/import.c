@@ -155,7 +155,7 @@ static hc_port *ports_make(struct arena *arena, const hc_port *given, int n, con
 static void check_inputs(struct configuration *c, const hc_responses *r, int n_in)
 {
     if (n_in == 0 || n_in == r->n_in || c->is_mask || c->diagnostics.n_errors) return;
-    diagnostic(&c->diagnostics, HC_EINVAL, c->defined_line, c->defined_line ? "/convolver/new" : NULL,
+    diagnostic(&c->diagnostics, HC_EINVAL, c->defined_line, c->defined_by,
                "has %d input channel%s, but there %s %d; give it %d, or use another configuration", r->n_in,
                r->n_in == 1 ? "" : "s", n_in == 1 ? "is" : "are", n_in, r->n_in);
 }
@@ -207,7 +207,7 @@ static int first_error(const struct diagnostics *diagnostics, struct reason *why
 /* Chooses the rate of the filters of another program's text. */
 static void choose_rate(struct configuration *c)
 {
-    if (c->session_rate == 0 || c->keep_rate) c->session_rate = c->rate;
+    if (c->session_rate == 0 || (c->keep_rate && c->rate)) c->session_rate = c->rate;
     if (c->session_rate) return;
     c->session_rate = 48000;
     if (c->diagnostics.n_errors == 0)

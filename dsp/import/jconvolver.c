@@ -279,6 +279,7 @@ static void read_new(struct reader *r)
     if (partition_known && !c->partition)
         LINE_WARN(r, "partition %d is ignored; give a power of two from 64 to 8192", partition);
     c->defined_line = r->line;
+    c->defined_by = "/convolver/new";
     /* A wrong count becomes the maximum, so that the lines below cause no further errors. */
     c->n_in = in_known ? n_in : MASK_MAX_CHANNELS;
     c->n_out = out_known && n_out > 0 ? n_out : MASK_MAX_CHANNELS;

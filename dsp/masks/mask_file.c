@@ -490,11 +490,11 @@ static void skip_lines(FILE *file, struct text_line *text, size_t n)
     for (int c; text->line < n && (c = getc_unlocked(file)) != EOF;) text->line += c == '\n';
 }
 
-/* Does the first of two or three columns rise from frame to frame, to 1000 or more? Then it may be a curve. */
-static bool is_curve(const struct frames *frames)
+/* Does the first of two or three columns, or of a table with a header, rise to 1000 or more? Then it is a curve. */
+static bool is_curve(const struct frames *frames, const char *note)
 {
     size_t n_columns = (size_t)frames->n_channels, last = frames->n - n_columns;
-    if (n_columns < 2 || n_columns > 3 || frames->n < 2 * n_columns) return false;
+    if (n_columns < 2 || (n_columns > 3 && !strcasestr(note, "\"freq")) || frames->n < 2 * n_columns) return false;
     for (size_t i = 0; i < last; i += n_columns)
         if (!(frames->samples[i] < frames->samples[i + n_columns])) return false;
     return frames->samples[0] >= 0 && frames->samples[last] >= 1000;
@@ -517,10 +517,10 @@ static int read_text(const char *path, int skip, int max, struct frames *frames,
         if (foreign) error = fail(HC_EFILE, why, "%s: %s", path, foreign);
     }
     if (file) fclose(file);
-    if (!error && is_curve(frames))
-        snprintf(to->note, MASK_NOTE,
-                 "its first column rises as frequencies do; `haloconv design target` makes a filter "
-                 "of a curve");
+    if (!error && is_curve(frames, to->note))
+        error = fail(HC_EINVAL, why,
+                     "%s: its first column rises as frequencies do; `haloconv design target` makes a filter of a curve",
+                     path);
     if (!error && text.is_rew) rew_scale(&text, frames);
     if (!error && text.length > 0 && !max && (double)frames->n != text.length)
         snprintf(to->note, MASK_NOTE, "has %zu samples, but its head says %.0f; export the response from REW again",

@@ -19,7 +19,8 @@ struct reading {
     struct frequency_curve *curve;
     size_t capacity;
     int line;
-    int n_columns; /* number of columns of the first point */
+    int n_columns;                   /* number of columns of the first point */
+    const char *header, *header_end; /* the last line before the first point */
     char *why;
     size_t cap;
 };
@@ -134,6 +135,7 @@ static bool read_curve_line(struct reading *r, const char *line, const char *end
     bool is_header = r->curve->n == 0 && !begins_number(*line);
     if (*line != '*' && *line != '#' && !is_header) return read_point(r, line, end);
     read_sensitivity(r, line, end);
+    if (is_header) r->header = line, r->header_end = end;
     return true;
 }
 
@@ -178,11 +180,29 @@ static bool finish_or_free(struct reading *r, bool good)
     return false;
 }
 
+/* Names the column of the gain if the header of a table has a name for each of three columns or more. */
+static void name_column(struct reading *r)
+{
+    const char *at = r->header, *name[3] = {"", "", ""};
+    int n = 0, width = 0;
+    for (; at && at < r->header_end; n++) {
+        int length = (int)strcspn(at, ",;\t\r\n");
+        if (n < 3) name[n] = at;
+        if (n == 1) width = length;
+        at += length + 1;
+    }
+    if (n < 3 || n != r->n_columns || strncasecmp(name[2] + strspn(name[2], " \""), "phase", 5) == 0 ||
+        strncasecmp(name[2] + strspn(name[2], " \""), "deg", 3) == 0)
+        return;
+    snprintf(r->curve->gain_column, sizeof r->curve->gain_column, "%.*s", width, name[1]);
+}
+
 bool frequency_curve_read(struct frequency_curve *curve, const char *text, int *line, char *why, size_t cap)
 {
     struct reading r = {.curve = curve, .why = why, .cap = cap};
     *curve = (struct frequency_curve){.sensitivity_db = NAN};
     bool good = finish_or_free(&r, read_curve_lines(&r, text));
+    if (good) name_column(&r);
     *line = r.line;
     return good;
 }

@@ -29,6 +29,7 @@ struct frequency_curve {
     size_t n;
     bool has_phase;                 /* every point has a third column */
     double sensitivity_db;          /* as the text states it; NAN: it does not */
+    char gain_column[32];           /* name of the second of more columns, if the third is no phase; "": no such table */
 };
 
 /* Reads a text with a final 0: lines, or the pairs behind "GraphicEQ:" up to the end of the text. The locale of the

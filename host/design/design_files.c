@@ -56,6 +56,9 @@ bool design_curve_read(struct frequency_curve *curve, const char *path, char *wh
     if (!text) return false;
     bool good = frequency_curve_read(curve, text, &line, reason, sizeof reason);
     free(text);
+    if (good && *curve->gain_column)
+        message_note("%s: the gain is the column \"%s\" of the table; the columns behind it are skipped", path,
+                     curve->gain_column);
     return good || message_write(why, cap, "%s:%d: %s", path, line, reason);
 }
 
@@ -64,7 +67,7 @@ bool design_mask_read(hc_responses *mask, const char *path, int *rate, char *why
     bool good = hc_responses_load(path, 0, *rate, 0, mask, why, cap) == HC_OK;
     if (!good) mask_argument_explain(path, why, cap);
     if (good && mask->n_channels == 0) {
-        message_write(why, cap, "%s: is a configuration; give one of its sound files", path);
+        message_write(why, cap, "%s: is a configuration; give a sound file that `haloconv import` makes of it", path);
         good = false;
     } else if (good && mask->rate && (mask->rate < MIN_RATE || mask->rate > MAX_RATE)) {
         message_write(why, cap, "%s: has a rate of %d Hz; resample it by --rate, to %d Hz or more", path, mask->rate,

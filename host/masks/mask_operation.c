@@ -147,7 +147,7 @@ static bool load_from(struct mask_job *job, hc_responses *mask, const char *name
     if (error) return false;
     mask_diagnostics_print(mask, name);
     if (mask->n_channels == 0)
-        return MASK_REFUSE(job, "%s: is a configuration; give a sound file or a text of coefficients", name);
+        return MASK_REFUSE(job, "%s: is a configuration; give a sound file that `haloconv import` makes of it", name);
     if (mask->file_rate && mask->rate != mask->file_rate)
         message_note("%s: resampled from %d to %d Hz", name, mask->file_rate, mask->rate);
     if (!job->out.rate) job->out.rate = mask->rate;

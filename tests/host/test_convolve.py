@@ -218,6 +218,14 @@ def test_no_resample_takes_the_mask_as_it_is(folder):
     assert_close(read("y.wav"), full(x, h))
 
 
+def test_filters_without_a_rate_have_the_rate_of_the_sound_also_without_resampling(folder):
+    write("x.wav", noise(3000, 1, 23), rate=44100)
+    (folder / "eq.txt").write_text("Filter 1: ON PK Fc 9000 Hz Gain 9 dB Q 2\n")
+    assert "Hz" not in good("convolve", "x.wav", "eq.txt", "-o", "a.wav", "-q").stderr
+    assert "48000" not in good("convolve", "x.wav", "eq.txt", "-o", "y.wav", "--no-resample").stderr
+    assert_close(read("y.wav"), read("a.wav"))
+
+
 # ---- formats --------------------------------------------------------------------------------------------------------
 LOSSLESS_BITS = {"PCM_S8": 8, "PCM_U8": 8, "PCM_16": 16, "PCM_24": 24, "PCM_32": 32, "FLOAT": 24, "DOUBLE": 24,
                  "ALAC_16": 16, "ALAC_20": 20, "ALAC_24": 24, "ALAC_32": 32, "DWVW_12": 12, "DWVW_16": 16,

@@ -183,24 +183,33 @@ def test_what_has_no_inverse_is_refused(folder, command):
     (folder / "m.conf").write_text("/convolver/new 1 1 64 64\n/impulse/dirac 1 1 1 0\n")
     refused("design", command, "silent.wav", "-o", "f.wav", says="channel 1 is silent")
     refused("design", command, "half.wav", "-o", "f.wav", says="channel 2 is silent")
-    refused("design", command, "m.conf", "-o", "f.wav", says="configuration")
+    refused("design", command, "m.conf", "-o", "f.wav", says="give a sound file that `haloconv import` makes of it")
     assert not (folder / "f.wav").exists()
 
 
 def test_a_curve_and_an_impulse_response_name_the_command_for_each_other(folder):
-    """Numbers that fall, that stay below 1000 or that have four columns are responses, and get no warning."""
+    """Numbers that fall, that stay below 1000 or that have four columns without names are responses, and play."""
     write("x.wav", np.zeros((100, 1)), 48000)
     texts = {"curve.txt": "20 0\n100 3\n20000 -3\n", "phase.csv": "hz,db,degrees\n20,0,1\n1000,3,2\n",
              "rew.txt": "* Freq(Hz) SPL(dB) Phase(degrees)\n20 0 0\n20000 1 0\n",
              "dayton.txt": "*1000Hz -37\n20 0\n2000 1\n", "fall.txt": "20000 0\n20 3\n", "low.txt": "20 0\n900 3\n",
-             "wide.txt": "20 0 0 0\n2000 0 0 0\n", "taps.txt": "1\n0.5\n"}
+             "wide.txt": "20 0 0 0\n2000 0 0 0\n", "table.csv": "Frequency,raw,error,target\n20,0,0,0\n2000,1,2,3\n", "taps.txt": "1\n0.5\n"}
     for name, text in texts.items():
         (folder / name).write_text(text)
-    for name in ["curve.txt", "phase.csv"]:
-        assert "design target" in good("convolve", "x.wav", name, "-o", f"{name}.wav").stderr, name
-    for name in ["rew.txt", "dayton.txt"]:
+    for name in ["curve.txt", "phase.csv", "table.csv", "rew.txt", "dayton.txt"]:
         refused("convolve", "x.wav", name, "-o", "y.wav", says="design target")
     for name in ["fall.txt", "low.txt", "wide.txt"]:
         assert "design target" not in good("convolve", "x.wav", name, "-o", f"{name}.wav").stderr, name
     for name in ["x.wav", "taps.txt"]:
         refused("design", "target", name, "-o", "y.wav", says=[name, "haloconv convolve"])
+
+
+@pytest.mark.parametrize("header,column", [
+    ("frequency,raw,equalization", "raw"), ("Frequency;SPL;smoothed", "SPL"), ("hz,db,degrees", ""),
+    ("Freq(Hz), SPL(dB), Phase(degrees)", ""), ("my curve, of Monday", ""), ("* a,b,c", "b")])
+def test_a_table_whose_further_columns_are_skipped_names_the_column_that_is_the_gain(folder, header, column):
+    (folder / "t.csv").write_text(f"{header}\n20,1,2\n20000,3,4\n")
+    said = good("design", "target", "t.csv", "-o", "y.wav").stderr
+    named = [line for line in said.splitlines() if line.startswith("t.csv: ")]
+    assert named == ([f't.csv: the gain is the column "{column}" of the table; the columns behind it are skipped']
+                     if column else []), said

@@ -61,7 +61,7 @@ CONF = "/convolver/new 2 2 64 100\n/impulse/dirac 1 1 1 0\n"
 
 @pytest.mark.parametrize("words,line", [
     ("convolve voice.wav loud.txt -o y.wav --format pcm16", r"samples clipped; --gain -\d"),
-    ("convolve voice.wav curve.txt -o y.wav", "first column rises"),
+    ("convolve voice.wav curve.txt -o y.wav", r"curve\.txt: its first column rises as frequencies do; `haloconv design"),
     ("design target filters.txt -o y.wav", "has no points"),
     ("check filters.txt", "names no rate"),
     ("convolve stereo.wav three.wav -o y.wav", "3 channels do not fit 2 input channels"),

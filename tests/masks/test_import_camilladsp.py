@@ -370,6 +370,13 @@ def test_what_cannot_be_represented_is_refused_with_its_line(what, folder):
     refused("check", "a.yml", says=says)
 
 
+def test_a_sound_with_other_channels_is_refused_with_the_statement_of_camilladsp(folder):
+    pathlib.Path("a.yml").write_text(DEVICES.format(rate=RATE, n_in=3, n_out=3))
+    write("x.wav", noise(300, 2), RATE)
+    says = refused("convolve", "x.wav", "a.yml", "-o", "y.wav", says="devices: has 3 input channels, but there are 2")
+    assert "/convolver/new" not in says
+
+
 BOMBS = {
     "steps": ("filters: {f: {type: Gain, parameters: {gain: 0}}}\npipeline:\n"
               f"  - &s {{type: Filter, channels: [0], names: [{', '.join(['f'] * 3000)}]}}\n" + "  - *s\n" * 3000,

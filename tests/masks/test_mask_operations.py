@@ -326,7 +326,8 @@ FAILURES = {"convolve a.wav three.wav": "mask channels", "channels a.wav --chann
             "blend a.wav silent.wav --mix 0.1 --level energy": "--level none", "decay b.wav --to 1": "--from",
             "decay b.wav --octaves 63:1": "63 Hz",
             "split b.wav --at 20 --late z.wav": "--at", "reverse none.wav": "none.wav", "reverse -": "-: is empty",
-            "reverse x.conf": "configuration", "add huge.wav b.wav --gains 300,0": "range of a float"}
+            "reverse x.conf": "give a sound file that `haloconv import` makes of it",
+            "add huge.wav b.wav --gains 300,0": "range of a float"}
 
 
 def test_wrong_usage_is_refused(masks):

@@ -345,10 +345,12 @@ def test_the_last_block_of_a_patch_ends_it(hc, reverb):
         hc.patch("reverb")(lambda: None)
 
 
-def test_a_library_that_is_named_and_absent_is_an_error(hc, monkeypatch):
-    monkeypatch.setenv("HALOCONV_LIBRARY", "/nowhere/libhaloconv.so")
-    with pytest.raises(OSError, match="/nowhere"):
-        hc._library._load()
+def test_a_library_that_is_absent_or_damaged_is_an_error_with_a_remedy(hc, monkeypatch, tmp_path):
+    (tmp_path / "damaged.so").write_bytes(b"no library")
+    for path in ("/nowhere/libhaloconv.so", str(tmp_path / "damaged.so")):
+        monkeypatch.setenv("HALOCONV_LIBRARY", path)
+        with pytest.raises(OSError, match=f"{path}: .*; set HALOCONV_LIBRARY to the path"):
+            hc._library._load()
 
 
 def test_fftconvolve_has_the_types_of_scipy(hc):

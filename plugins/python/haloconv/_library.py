@@ -94,15 +94,13 @@ _STEP = np.dtype([("frame", np.int64), ("source", np.intc), ("n", np.intc), ("en
 
 def _load():
     here = pathlib.Path(__file__).resolve()
-    given = os.environ.get("HALOCONV_LIBRARY")
-    if given:
-        return ctypes.CDLL(given)
     paths = [here.with_name("libhaloconv.so"), *(p / "libhaloconv.so.1" for p in list(here.parents)[2:5]),
              *(p / "build/libhaloconv.so" for p in list(here.parents)[3:4])]
-    for path in paths:
-        if path.exists():
-            return ctypes.CDLL(str(path))
-    return ctypes.CDLL("libhaloconv.so.1")
+    found = next((str(path) for path in paths if path.exists()), "libhaloconv.so.1")
+    try:
+        return ctypes.CDLL(os.environ.get("HALOCONV_LIBRARY") or found)
+    except OSError as error:
+        raise OSError(f"{error}; set HALOCONV_LIBRARY to the path of libhaloconv.so, or install haloconv again") from None
 
 
 _lib = _load()

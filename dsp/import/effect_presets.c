@@ -282,7 +282,7 @@ static void equalizer_play(struct stereo *s, const struct relaxed *map)
         if (filter) s->signal[ch] = signal_filter(&s->import->network, s->signal[ch], filter);
     }
     if (eq.is_approximated)
-        WARN(s, s->line, "bands of mode RLC (MT) are approximated by RLC (BT), which differs near half the rate");
+        WARN(s, s->line, "bands of mode RLC (MT) are approximated by RLC (BT); the two differ near half the rate");
 }
 
 /* ---- EasyEffects: convolver and chain ------------------------------------------------------------ */
@@ -351,7 +351,7 @@ static void read_easyeffects(struct import *import)
     relaxed_keys(import, NULL, all, "output input | spectrum", false);
     const struct relaxed *output = relaxed_of(import, NULL, all, "output", RELAXED_MAP);
     const struct relaxed *input = relaxed_of(import, NULL, all, "input", RELAXED_MAP), *chain = output ? output : input;
-    if (output && input) IMPORT_WARN(import, input->line, "input", "is not taken over, because there is an output");
+    if (output && input) IMPORT_WARN(import, input->line, "input", "is not taken over; the output is");
     order = relaxed_of(import, NULL, chain, "plugins_order", RELAXED_LIST);
     if (all && !order)
         IMPORT_REFUSE(import, 0, NULL, "has no plugins_order in output or input; name a preset of EasyEffects");
@@ -372,8 +372,7 @@ static void read_easyeffects(struct import *import)
         bool is_used = strcmp(v->key, "plugins_order") == 0 || strcmp(v->key, "blocklist") == 0;
         for (const struct relaxed *item = order->items; item && !is_used; item = item->next)
             is_used = strncmp(item->text, v->key, strlen(v->key)) == 0;
-        if (!is_used)
-            IMPORT_WARN(import, v->line, NULL, "\"%.60s\" is not in plugins_order, and does not play", v->key);
+        if (!is_used) IMPORT_WARN(import, v->line, NULL, "\"%.60s\" is not in plugins_order; it does not play", v->key);
     }
     stereo_close(&s);
 }
@@ -518,7 +517,7 @@ static void read_jamesdsp(struct import *import)
     if (gain && !number_is(gain, -60, 60, &gain_db))
         IMPORT_REFUSE(import, j.value[POST_GAIN].line, "master_postgain", "is \"%.40s\"; give -60 to 60 dB", gain);
     if (j.value[ENABLE].text && !on[ENABLE])
-        IMPORT_WARN(import, j.value[ENABLE].line, "master_enable", "is false: the preset plays its input unchanged");
+        IMPORT_WARN(import, j.value[ENABLE].line, "master_enable", "is false; the input plays unchanged");
     else {
         const char *curve = j.value[GRAPHIC_PARAM].text;
         IMPORT_NOTE(import, 0, NULL, "the limiter of JamesDSP is not taken over; see --gain");

@@ -21,7 +21,8 @@ enum {
 /* ---- formats ------------------------------------------------------------------------------------ */
 
 static const struct import_format *const formats[] = {
-    &format_equalizer_apo, &format_camilladsp, &format_pipewire, &format_brutefir, &format_convolver,
+    &format_easyeffects, &format_jamesdsp, &format_equalizer_apo, &format_camilladsp,
+    &format_pipewire,    &format_brutefir, &format_convolver,
 };
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 

@@ -30,7 +30,7 @@ struct import_format {
 
 /* format_jconvolver applies to a text of no other format: its is_format is NULL. */
 extern const struct import_format format_jconvolver, format_brutefir, format_convolver, format_camilladsp, format_pipewire,
-    format_equalizer_apo;
+    format_equalizer_apo, format_easyeffects, format_jamesdsp;
 
 /* Is the file at this path a configuration? For jconvolver the extension .conf decides; for other programs the
  * extension and the content. */

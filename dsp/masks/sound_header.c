@@ -125,8 +125,8 @@ const char *sound_foreign(const char *head, size_t bytes)
         {0, "\211HDF", "is HDF5; give a bank of responses the ending .sofa"},
         {0, "Audiotec", "is a bank of filters from REW; export the filters from REW as text (Filter Settings as text)"},
         {-1, "Number\tEnabled", "is a table of filters from REW; export the filters as text (Filter Settings as text)"},
-        {-1, "convolver_file=", "is a configuration of JamesDSP; give the file that its convolver_file names"},
-        {0, "{", "is JSON; of a preset of EasyEffects give the response itself: .../easyeffects/irs/NAME.irs"},
+        {-1, "convolver_file=", "is a preset of JamesDSP; give its name the ending .conf"},
+        {0, "{", "is JSON, but no preset of EasyEffects (NAME.json with plugins_order); give a sound file"},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         size_t n = strlen(kinds[i].magic), at = kinds[i].at < 0 ? 0 : (size_t)kinds[i].at;

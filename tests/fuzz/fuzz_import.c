@@ -1,5 +1,5 @@
 /* Any bytes as the text of another program. The first byte chooses the extension of its name, and so the readers that
- * look at it: c .conf, g .cfg, t .txt, y .yml, others none. The folder has a sound file a.wav, bare floats a.f64 and
+ * look at it: c .conf, g .cfg, t .txt, y .yml, j .json, others none. The folder has a sound file a.wav, bare floats a.f64 and
  * a bank for one ear, b.csv. */
 #include "fuzz.h"
 
@@ -16,7 +16,7 @@ void target_begin(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char letters[] = "cgty", *const names[] = {"t.conf", "t.cfg", "t.txt", "t.yml"};
+    static const char letters[] = "cgtyj", *const names[] = {"t.conf", "t.cfg", "t.txt", "t.yml", "t.json"};
     hc_responses r;
     char why[300] = "";
     if (size == 0) return 0;

@@ -169,6 +169,32 @@ READERS = {
 «GraphicEQ»: ‹20› ‹-1›; 100 ‹2›
 «Convolution»: ‹folder/ir.wav›
 """, [("Preamp", "Loudness: 3\nPreamp"), ("Preamp", "[section]\nPreamp"), ("Q 2", "Q 2 foo"), ("-6 dB", "-6 dB foo"), ("all", "all foo"), ("2 ms", "2 ms foo"), ("20 -1;", "20 -1 foo;")]),
+    "EasyEffects": Reader("a.json", """{ "«output»": {
+  "blocklist": [],
+  "«convolver#0»": {"«bypass»": ‹false›, "«input-gain»": ‹-3.0›, "«output-gain»": ‹1.0›, "«kernel-name»": ‹"ir.wav"›, "«ir-width»": ‹80›,
+    "«autogain»": ‹true›, "«dry»": ‹-20.0›, "«wet»": ‹-1.0›},
+  "«equalizer#0»": {"«bypass»": ‹false›, "«input-gain»": ‹-3.0›, "«output-gain»": ‹1.0›, "«mode»": ‹"IIR"›, "«num-bands»": ‹1›,
+    "«split-channels»": ‹false›, "«balance»": ‹0.0›, "«pitch-left»": ‹0.0›, "«pitch-right»": ‹0.0›, "«decramp»": ‹"Off"›,
+    "«left»": {"«band0»": {"«type»": ‹"Bell"›, "«mode»": ‹"RLC (BT)"›, "«slope»": ‹"x1"›, "«solo»": ‹false›, "«mute»": ‹false›, "«gain»": ‹3.5›, "«frequency»": ‹900.0›, "«q»": ‹1.5›, "«width»": 4.0}},
+    "«right»": {"«band0»": {"type": "Bell", "mode": "RLC (BT)", "slope": "x1", "solo": false, "mute": false, "gain": 3.5, "frequency": 900.0, "q": 1.5, "width": 4.0}} },
+  "«limiter#0»": {"bypass": ‹false›},
+  "«plugins_order»": [ ‹"equalizer#0"›, "convolver#0", ‹"limiter#0"› ]
+} }
+""", [('"output"', '"foo": {}, "output"'), ('"blocklist"', '"foo": {}, "blocklist"'), ('"gain"', '"foo": 1, "gain"'),
+      ('"ir-width"', '"foo": 1, "ir-width"'), ('"num-bands"', '"foo": 1, "num-bands"')]),
+    "JamesDSP": Reader("a.conf", """«master_enable»=‹true›
+«convolver_enable»=‹true›
+«convolver_file»="‹ir.wav›"
+«convolver_optimization_mode»=0
+«graphiceq_enable»=‹true›
+«graphiceq_param»="GraphicEQ: ‹25› ‹3›; 1000 -2"
+«tone_enable»=‹true›
+«tone_eq»="25;40;63;100;160;250;400;630;1000;1600;2500;4000;6300;10000;‹16000›;‹3›;0;0;0;0;0;0;-2;0;0;0;0;0;0;0"
+«tone_filtertype»=0
+«master_postgain»=‹-3›
+«bass_enable»=‹true›
+«reverb_width»=1.00000
+""", [("convolver_enable", "foo=3\nconvolver_enable"), ("convolver_enable", "[section]\nconvolver_enable")]),
     "REW": Reader("a.txt", """* Impulse Response data saved by REW V5.20.13
 * «IR is not norma»lised
 0.5 // «Peak value» before normalisation

@@ -520,7 +520,7 @@ static void read_jamesdsp(struct import *import)
         IMPORT_WARN(import, j.value[ENABLE].line, "master_enable", "is false; the input plays unchanged");
     else {
         const char *curve = j.value[GRAPHIC_PARAM].text;
-        IMPORT_NOTE(import, 0, NULL, "the limiter of JamesDSP is not taken over; see --gain");
+        IMPORT_NOTE(import, 0, NULL, "the limiter of JamesDSP is not taken over; lower the gain if the output clips");
         if (!on[TONE] && !on[GRAPHIC] && !on[CONVOLVER])
             IMPORT_WARN(import, 0, NULL, "its convolver and equalizers are off; switch one on");
         if (on[TONE]) james_tone(&j);

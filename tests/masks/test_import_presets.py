@@ -228,3 +228,20 @@ def test_jamesdsp_that_is_off_plays_its_input():
     james(master_enable="false", master_postgain="6")
     assert "unchanged" in good("check", "p.conf").stderr
     assert_close(played_by_us("p.conf")[:len(X)], X, NULL)
+
+
+@pytest.mark.parametrize("rate,loudest,width", [(24000, 0, 100), (96000, 0, 100), (48000, 1, 40), (48000, 2, 160)])
+def test_the_autogain_counts_at_the_sessions_rate_and_behind_the_width(rate, loudest, width):
+    """The loudest channel of the response that plays has an energy of 1; in a true stereo file it may be a crossed one."""
+    n = 4000 * rate // RATE
+    h = np.zeros((n, 4))
+    low = scipy.signal.firwin(n // 4 | 1, 6000, fs=rate)  # a response that every rate here holds
+    h[:len(low), 0], h[:len(low), loudest] = low / 8, low
+    h[:len(low), 3 - loudest] += low / 4 if loudest in (1, 2) else 0
+    write("hall.irs", h, rate, format="WAV")
+    energy = []
+    for ch in range(2):
+        write("x.wav", np.eye(2)[[ch]], RATE)
+        preset("convolver#0", convolver_0=convolver("hall", **{"ir-width": width, "autogain": True}))
+        energy += list(np.sum(played_by_us() ** 2, 0))
+    assert abs(10 * np.log10(max(energy))) < 0.01, energy

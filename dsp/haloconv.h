@@ -44,6 +44,9 @@
  *   call except a wake-up, and ends within bounded time. [setup]: it may allocate, block and last seconds; call it on
  *   any thread but the audio thread. Do not make two [setup] calls on one engine at the same time, unless a call says
  *   that it may run in parallel with others.
+ *   RLIMIT_RTTIME limits the processor time of a real-time thread between two pauses. The library's threads and
+ *   hc_live_process pause in time; hc_process does not: a thread that calls it without waiting for its next block
+ *   must sleep, for example 0.1 ms each 50 ms, or the kernel ends the process.
  *
  * fork()
  *   fork() waits until no other thread changes global state of the library, such as the tables of a transform in

@@ -130,3 +130,10 @@ deb:
 	$(Q)cp -r $(DEB_SOURCE)/packaging/debian $(DEB_SOURCE)/debian
 	$(Q)cd $(DEB_SOURCE) && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKEOVERRIDES dpkg-buildpackage -us -uc
 	$(Q)lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs $(DEB)/*.changes
+
+# ---- a release -------------------------------------------------------------------------------------------------------
+# Of the last commit, into build/release; packaging/RELEASE.md has the other steps. KINDS="deb wheel": only these are tried.
+release:
+	@packaging/release.sh build
+release-test: all impulses
+	@BUILD='$(BUILD)' packaging/release.sh test $(KINDS)

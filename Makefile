@@ -251,7 +251,7 @@ WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
 
 SETUPS := $(addprefix setup-,build test lint bench cross deb browser)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
-        ladder rung run-rung check deb fresh-test release release-test screenshots adapter-test
+        ladder rung run-rung check deb fresh-test release release-test abi screenshots adapter-test
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) \
      $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(VST3_MASKS) $(WINDOW)

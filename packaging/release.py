@@ -51,9 +51,9 @@ def plugins(installed, folder):
     for kind, at in [("lv2", "lv2"), ("clap", "clap/haloconv"), ("vst3", "vst3")]:
         for path in sorted(path for path in (installed / kind).rglob("*") if path.is_file()):
             name = f"{at}/{path.relative_to(installed / kind)}"
-            is_module = path.name in ("haloconv.so", "haloconv.clap")
-            files[name] = wheels.renamed(path.read_bytes(), shared) if is_module else path.read_bytes()
-            if is_module:
+            files[name] = path.read_bytes()
+            if wheels.machine_of(path):
+                files[name] = wheels.renamed(files[name], shared)
                 files.update({f"{os.path.dirname(name)}/libs/{lib}": data for lib, data in libs.items()})
     files["README.txt"] = README.format(version=wheels.version(), machine=machine).encode()
     texts = wheels.licences([*shared.values(), *archives, *[PUGL][:PUGL.exists()]], "archive", "the folders libs/")
@@ -61,7 +61,7 @@ def plugins(installed, folder):
     files.update({f"licenses/{name}": text for name, text in texts.items()})
     base = f"haloconv-plugins-{wheels.version()}-{machine}"
     path = folder / f"{base}.tar.xz"
-    with tarfile.open(path, "w:xz", format=tarfile.USTAR_FORMAT) as archive:
+    with tarfile.open(path, "w:xz", format=tarfile.USTAR_FORMAT, preset=9) as archive:  # it sees that masks are the same
         for name in sorted(files):
             entry = tarfile.TarInfo(f"{base}/{name}")
             entry.size, entry.mtime = len(files[name]), int(os.environ.get("SOURCE_DATE_EPOCH", "0"))

@@ -140,12 +140,13 @@ trial() { # KIND SUITE ARCHITECTURE: the steps come on the standard input
   root_make "$2"
   cp "$out"/* "$root/root/"
   cp "$BUILD/impulses/drums.wav" "$root/root/voice.wav"
+  [ -z "${PIP_CERT:-}" ] || cp "$PIP_CERT" "$root/root/pip.pem" # of a proxy, as the settings of apt
   steps=$(cat)
   : >"$log"
   [ "$3" = amd64 ] || run /root "; dpkg --add-architecture arm64; apt-get update -q; apt-get install -y -q \
     --no-install-recommends qemu-user libc6:arm64" || status=$?
   start=$EPOCHREALTIME
-  run /root "; install() { apt-get install -y -q --no-install-recommends \"\$@\"; }
+  run /root "${PIP_CERT:+PIP_CERT=/root/pip.pem}; install() { apt-get install -y -q --no-install-recommends \"\$@\"; }
     set -ex; $steps" || status=$?
   seconds=$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.0f", b - a }')
   [ $status != 0 ] || /usr/bin/python3 packaging/release.py heard "$root/root/wet.wav" "$logs/wanted.wav" || status=1
@@ -220,7 +221,7 @@ tests() { # KIND...
   local suite kind
   [ -f "$out/SHA256SUMS" ] || { echo "release: $out has no release; make release" >&2; exit 1; }
   (cd "$out" && sha256sum --quiet -c SHA256SUMS)
-  "$BUILD/haloconv" convolve -q "$BUILD/impulses/drums.wav" "$BUILD/impulses/hall.wav" --force -o "$logs/wanted.wav"
+  "$BUILD/haloconv" convolve -q "$BUILD/impulses/drums.wav" "$BUILD/impulses/hall.wav" -o "$logs/wanted.wav"
   for suite in "${suites[@]}"; do
     base_make "$suite"
     for kind in "$@"; do try_all "$kind" "$suite"; done

@@ -61,7 +61,7 @@ def plugins(installed, folder):
     files.update({f"licenses/{name}": text for name, text in texts.items()})
     base = f"haloconv-plugins-{wheels.version()}-{machine}"
     path = folder / f"{base}.tar.xz"
-    with tarfile.open(path, "w:xz", format=tarfile.USTAR_FORMAT, preset=9) as archive:  # it sees that masks are the same
+    with tarfile.open(path, "w:xz", format=tarfile.USTAR_FORMAT, preset=9) as archive:  # finds the masks again
         for name in sorted(files):
             entry = tarfile.TarInfo(f"{base}/{name}")
             entry.size, entry.mtime = len(files[name]), int(os.environ.get("SOURCE_DATE_EPOCH", "0"))

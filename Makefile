@@ -340,7 +340,7 @@ $(MAN_PAGE) $(COMPLETION): $(BUILD)/haloconv.%: host/haloconv.%.in $(WRITER)
 ifneq ($(CROSS_PREFIX),)
 $(BUILD)/native/haloconv: FORCE
 	@$(MAKE) --no-print-directory QUIET=1 BUILD=$(BUILD)/native CC='$(CC_FOR_BUILD)' AR=ar PKG_CONFIG='$(PKG_CONFIG_FOR_BUILD)' \
-	  CPPFLAGS= CFLAGS='$(CFLAGS_FOR_BUILD)' LDFLAGS= WITH_CUDA=0 WITH_SNDFILE=1 WITH_JANSSON=1 $@
+	  CPPFLAGS= CFLAGS='$(CFLAGS_FOR_BUILD)' LDFLAGS= ARCHIVE_LIB= WITH_ARCHIVE=0 WITH_CUDA=0 WITH_SNDFILE=1 WITH_JANSSON=1 $@
 endif
 # The calls of MPI are in a library of their own, which the program loads only under mpirun.
 $(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)/flags

@@ -26,6 +26,12 @@ def test_every_file_names_the_version_of_the_header(name, pattern):
     assert re.findall(pattern, (ROOT / name).read_text(), re.M)[:1] == [VERSION]
 
 
+def test_the_notes_of_a_release_are_short():
+    notes = release.notes()
+    assert notes.startswith(f"## {VERSION}") and notes in (ROOT / "NEWS.md").read_text()
+    assert 20 < len(notes.splitlines()) <= 90
+
+
 def output(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 

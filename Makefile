@@ -145,7 +145,7 @@ haloconv $(VERSION)
 endef
 SETUP_GOALS := demo test panel-test pictures models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
                bench-files bench-live bench-zita bench-lv2 bench-plugins bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
-ifeq ($(filter clean setup setup-% uninstall rung cross-wheel deb fresh-test $(SETUP_GOALS),$(MAKECMDGOALS)),)
+ifeq ($(filter clean setup setup-% uninstall rung cross-wheel deb fresh-test release $(SETUP_GOALS),$(MAKECMDGOALS)),)
 ifeq ($(TARGET),)
 $(error $(CC) is missing or does not run; make setup installs gcc, CC=... names another compiler)
 endif
@@ -251,7 +251,7 @@ WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
 
 SETUPS := $(addprefix setup-,build test lint bench cross deb browser)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
-        ladder rung run-rung check deb fresh-test adapter-test
+        ladder rung run-rung check deb fresh-test release release-test abi adapter-test
 .DELETE_ON_ERROR:
 all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) \
      $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(VST3_MASKS) $(WINDOW)
@@ -340,7 +340,7 @@ $(MAN_PAGE) $(COMPLETION): $(BUILD)/haloconv.%: host/haloconv.%.in $(WRITER)
 ifneq ($(CROSS_PREFIX),)
 $(BUILD)/native/haloconv: FORCE
 	@$(MAKE) --no-print-directory QUIET=1 BUILD=$(BUILD)/native CC='$(CC_FOR_BUILD)' AR=ar PKG_CONFIG='$(PKG_CONFIG_FOR_BUILD)' \
-	  CPPFLAGS= CFLAGS='$(CFLAGS_FOR_BUILD)' LDFLAGS= WITH_CUDA=0 WITH_SNDFILE=1 WITH_JANSSON=1 $@
+	  CPPFLAGS= CFLAGS='$(CFLAGS_FOR_BUILD)' LDFLAGS= ARCHIVE_LIB= WITH_ARCHIVE=0 WITH_CUDA=0 WITH_SNDFILE=1 WITH_JANSSON=1 $@
 endif
 # The calls of MPI are in a library of their own, which the program loads only under mpirun.
 $(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)/flags

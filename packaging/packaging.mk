@@ -130,3 +130,19 @@ deb:
 	$(Q)cp -r $(DEB_SOURCE)/packaging/debian $(DEB_SOURCE)/debian
 	$(Q)cd $(DEB_SOURCE) && env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL -u MAKEOVERRIDES dpkg-buildpackage -us -uc
 	$(Q)lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs $(DEB)/*.changes
+
+# ---- a release -------------------------------------------------------------------------------------------------------
+# Of the last commit, into build/release; packaging/RELEASE.md has the other steps. KINDS="deb wheel": only these are tried.
+release:
+	@packaging/release.sh build
+release-test: all impulses
+	@BUILD='$(BUILD)' packaging/release.sh test $(KINDS)
+
+# ---- the library's ABI -----------------------------------------------------------------------------------------------
+# tests/host/test_release.py compares the library with packaging/libhaloconv.abi by abidiff. `make abi` (abigail-tools) stores
+# that description anew: after a release, so that calls which are new in it are held, too.
+ABI_OPTIONS := --exported-interfaces-only --no-architecture --suppressions packaging/libhaloconv.abignore
+abi: $(BUILD)/libhaloconv.so
+	$(Q)rm -rf $(BUILD)/abi && mkdir -p $(BUILD)/abi && cp $(PUBLIC_HEADERS) $(BUILD)/abi/
+	$(Q)abidw $(ABI_OPTIONS) --headers-dir $(BUILD)/abi --drop-private-types --no-comp-dir-path --no-corpus-path --no-elf-needed \
+	  --no-parameter-names --short-locs --out-file packaging/libhaloconv.abi $<

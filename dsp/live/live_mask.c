@@ -92,7 +92,10 @@ static void mask_trim(hc_responses *responses, float trim_db)
     double peak = 0;
     int end = 0;
     for (const hc_route *r = first; r < behind; r++)
-        for (int i = 0; i < r->n_taps; i++) peak = fmax(peak, level_of(r, i));
+        for (int i = 0; i < r->n_taps; i++) { /* not fmax: gcc 12 for 64-bit ARM ends in its vectorizer */
+            double level = level_of(r, i);
+            if (level > peak) peak = level;
+        }
     double min = peak * pow(10, -(double)trim_db / 20);
     for (const hc_route *r = first; r < behind; r++) {
         int last = r->n_taps - 1;

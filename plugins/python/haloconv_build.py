@@ -77,7 +77,7 @@ LICENCES = {"sndfile": "LGPL-2.1-or-later", "soxr": "LGPL-2.1-or-later", "mpg123
             "mp3lame": "LGPL-2.0-or-later", "yaml-0": "MIT", "mysofa": "BSD-3-Clause", "FLAC": "BSD-3-Clause",
             "ogg": "BSD-3-Clause", "vorbis": "BSD-3-Clause", "vorbisenc": "BSD-3-Clause", "opus": "BSD-3-Clause",
             "jansson": "MIT", "archive": "BSD-2-Clause", "gomp": "GPL-3.0-or-later WITH GCC-exception-3.1",
-            "cudart_static": "LicenseRef-NVIDIA-CUDA-Toolkit-EULA"}
+            "pugl-upstream": "ISC", "cudart_static": "LicenseRef-NVIDIA-CUDA-Toolkit-EULA"}
 
 
 def version():
@@ -156,24 +156,37 @@ def licence_of(path):
     return LICENCES.get(name, f"LicenseRef-{re.sub('[^A-Za-z0-9.-]', '-', name)}")
 
 
-def licences(libraries):
-    """The licence files, {name: text}, of libraries [path in the machine]: Debian's copyright files, and a list."""
+def licence_text(path, package):
+    """The file with the text of a library's licence: its COPYING, Debian's, the CUDA Toolkit's; None: none is here."""
+    texts = [path / "COPYING", *([pathlib.Path("/usr/share/doc", package, "copyright")] if package else [])]
+    if "cudart" in path.name:  # EULA.txt in the toolkit's folder, or with the files of its packages from pip
+        names = "EULA.txt", "dist-info/nvidia_cuda_runtime-*/licenses/*"
+        texts += [text for folder in path.parents for name in names for text in sorted(folder.glob(name))]
+    return next(filter(pathlib.Path.is_file, texts), None)
+
+
+def licences(libraries, holder="wheel", place="haloconv/libs"):
+    """The licence files, {name: text}, of libraries [path in the machine]: their texts, and a list."""
     rows, files = [], {}
     for path in libraries:
         real = path.resolve()
         package = ask("dpkg-query", "-S", f"*/{real.parent.name}/{real.name}").split(": ")[0].split(":")[0]
-        source = ask("dpkg-query", "-W", "-f", "${source:Package} ${source:Version}; ${Homepage}", package) if package else ""
-        rows.append(f"{path.name}: {licence_of(path)}; {'Debian source package ' + source if source else real.name}\n")
-        text = pathlib.Path("/usr/share/doc", package or "-", "copyright")
-        if text.exists():
-            files[f"{package}.txt"] = text.read_bytes()
+        fields = "${source:Package} ${source:Version}; ${Homepage}"
+        source = ask("dpkg-query", "-W", "-f", fields, package) if package else ""
+        text = licence_text(real, package)
+        of = next((folder.name for folder in real.parents if folder.name.startswith("cuda-")), "this machine")
+        source = f"Debian source package {source}" if source else f"{real.name} of {of}"
+        rows.append(f"{path.name}: {licence_of(path)}; {source}"
+                    f"{'' if text else ' (its licence was not found on the machine that built this)'}\n")
+        if text:
+            files[f"{package or path.stem}.txt"] = text.read_bytes()
     for name in sorted(set(re.findall(rb"/usr/share/common-licenses/([\w.-]*\w)", b"".join(files.values())))):
         text = pathlib.Path("/usr/share/common-licenses", name.decode())
         if text.exists():
             files[f"{text.name}.txt"] = text.read_bytes()
     files["LIBRARIES.txt"] = (
-        "haloconv is under the MIT licence. This wheel also holds the libraries below. Those that end in .so... are files\n"
-        "in haloconv/libs: the file of the named package, in which only names of libraries were changed (lib... to\n"
+        f"haloconv is under the MIT licence. This {holder} also holds the libraries below. Those that end in .so...\n"
+        f"are in {place}: the file of the named package, in which only names of libraries were changed (lib... to\n"
         "hc-...). Another build of the library can replace it. The sources are those of the Debian package, and the\n"
         "authors' at the address.\n\n" + "".join(rows)).encode()
     return files

@@ -7,6 +7,7 @@
 static bool is_camilladsp(const char *text, size_t bytes)
 {
     static const char section[] = "devices:";
+    if (bytes > 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) text += 3, bytes -= 3; /* byte order mark of UTF-8 */
     for (const char *at = text, *end = text + bytes; at && at < end; at = memchr(at, '\n', (size_t)(end - at))) {
         at += *at == '\n';
         if ((size_t)(end - at) >= sizeof section && strncmp(at, section, sizeof section - 1) == 0)
@@ -183,6 +184,7 @@ static int read_channels(struct pipeline *p, const yaml_node_t *step, int *chann
     int n = 0;
     double channel;
     if (yaml_value(y, step, "channel")) {
+        if (list) YAML_REFUSE(y, step, "has channel and channels; remove one");
         channels[0] = yaml_whole(y, step, "channel", -1, 0, p->n - 1);
         return 1;
     }
@@ -203,7 +205,6 @@ static void do_filters(struct pipeline *p, const yaml_node_t *step)
 {
     struct yaml *y = &p->d->yaml;
     int channels[MASK_MAX_CHANNELS];
-    yaml_keys(y, step, "type channel channels names description bypassed");
     const yaml_node_t *names = yaml_list(y, step, "names", true);
     int n = read_channels(p, step, channels);
     for (int i = 0; i < yaml_count(names); i++) {
@@ -241,7 +242,6 @@ static void do_mixer(struct pipeline *p, const yaml_node_t *step)
 {
     struct yaml *y = &p->d->yaml;
     struct configuration *c = y->import->c;
-    yaml_keys(y, step, "type name description bypassed");
     const char *name = camilladsp_name(p->d, yaml_text(y, step, "name", NULL));
     if (!*name || find_name(y, p->mixers, name, step, "mixer") < 0) return;
     const yaml_node_t *mixer = yaml_map(y, p->mixers, name, true);
@@ -275,6 +275,9 @@ static void do_step(struct pipeline *p, const yaml_node_t *step)
     p->n_applied++;
     if (!yaml_is(y, step, YAML_MAPPING_NODE, "an item of pipeline")) return;
     const char *type = yaml_text(y, step, "type", NULL);
+    yaml_keys(y, step,
+              strcmp(type, "Filter") == 0 ? "type channel channels names description bypassed"
+                                          : "type name description bypassed");
     if (!*type || yaml_bool(y, step, "bypassed", false)) return;
     if (strcmp(type, "Filter") == 0)
         do_filters(p, step);
@@ -292,6 +295,8 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
     struct yaml *y = &d->yaml;
     struct import *import = y->import;
     struct pipeline p = {.d = d, .n = d->n_captured};
+    const yaml_node_t *idle = NULL;
+    int n_idle = 0;
     snprintf(y->statement, sizeof y->statement, "pipeline");
     const yaml_node_t *steps = yaml_list(y, root, "pipeline", false);
     d->filters = yaml_map(y, root, "filters", false);
@@ -309,6 +314,11 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
     for (int i = 0; i < p.n; i++)
         p.signals[i] = signal_gain(&import->network, signal_input(&import->network, i), d->volume_limit);
     for (int i = 0; i < yaml_count(steps) && p.n_applied <= MAX_APPLIED; i++) do_step(&p, yaml_item(y, steps, i));
+    for (int i = 0; i < yaml_pairs(d->filters); i++)
+        if (!d->read[i].is_read && n_idle++ == 0) idle = yaml_key(y, d->filters, i);
+    if (n_idle > 0)
+        IMPORT_NOTE(import, yaml_line(idle), "filters", "%d in no step that plays, and not checked: \"%.40s\"%s",
+                    n_idle, yaml_text_of(idle), n_idle > 1 ? " first" : "");
     import->c->n_out = p.n;
     for (int i = 0; i < p.n; i++) network_output(&import->network, i, p.signals[i]);
 

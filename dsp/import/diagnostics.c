@@ -19,7 +19,7 @@ void diagnostic(struct diagnostics *diagnostics, int code, int line, const char 
                     : snprintf(text, sizeof text, "%.400s: ", diagnostics->path);
     if (!code || code == HC_NOTE)
         used += snprintf(text + used, sizeof text - (size_t)used, code ? "note: " : "warning: ");
-    if (command) used += snprintf(text + used, sizeof text - (size_t)used, "%.40s: ", command);
+    if (command && *command) used += snprintf(text + used, sizeof text - (size_t)used, "%.40s: ", command);
     locale_t was = c_locale_enter();
     va_list values;
     va_start(values, format);

@@ -135,6 +135,10 @@ static double convolver_delay(const struct convolver *v)
     double value = relaxed_number(v->import, v->node->statement, v->json, "delay", 0);
     bool is_frames = delay && !delay->text[strspn(delay->text, "+-0123456789")];
     double seconds = is_frames ? network_seconds(&v->import->network, value) : node_whole_frames(v->import, value, 10);
+    double asked = is_frames ? seconds : value;
+    if (delay && !(asked >= 0 && asked <= 10))
+        IMPORT_WARN(v->import, delay->line, v->node->statement, "delay is %g s; it becomes %d s, as in PipeWire", asked,
+                    asked > 0 ? 10 : 0);
     return fmax(fmin(seconds, 10), 0);
 }
 

@@ -44,6 +44,7 @@ void node_check_controls(struct import *import, const struct node *node)
         if (index < 0 && *c->key && !c->key[strspn(c->key, "0123456789")] && strlen(c->key) < 3 && atoi(c->key) < n)
             index = atoi(c->key);
         if (index >= 0 && !relaxed_is_null(c)) relaxed_number_of(import, node->statement, c, &number);
+        if (index >= 0) relaxed_value_check(import, node->statement, c);
         if (index < 0)
             IMPORT_WARN(import, c->line, node->statement, "unknown control \"%.40s\" has no effect; known: %s", c->key,
                         known);
@@ -114,8 +115,11 @@ static void play_delay(struct import *import, struct node *node)
     struct network *net = &import->network;
     double max_s = relaxed_number(import, node->statement, node->config, "max-delay", 1);
     struct comb comb = {.feedback = node_control(import, node, 1, 0), .feedforward = node_control(import, node, 2, 0)};
-    comb.delay_s =
-        node_whole_frames(import, node_control(import, node, 0, 0), max_s > 0 ? fmin(max_s, MAX_DELAY_S) : 1);
+    double longest_s = max_s > 0 ? fmin(max_s, MAX_DELAY_S) : 1, asked_s = node_control(import, node, 0, 0);
+    comb.delay_s = node_whole_frames(import, asked_s, longest_s);
+    if (fabs(comb.delay_s - asked_s) > 0.01) /* frames, and the multiple of 64 frames, are finer */
+        IMPORT_WARN(import, node->json->line, node->statement, "the delay is %g s; it becomes %g s, as in PipeWire",
+                    asked_s, comb.delay_s);
     bool is_comb = comb.feedback != 0 || comb.feedforward != 0;
     if (is_comb && (comb.delay_s == 0 || fabs(comb.feedback) >= 1))
         NODE_REFUSE(import, node,

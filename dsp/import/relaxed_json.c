@@ -219,11 +219,23 @@ const char *relaxed_text(struct import *import, const char *statement, const str
     return value ? value->text : missing;
 }
 
+void relaxed_value_check(struct import *import, const char *statement, const struct relaxed *v)
+{
+    const struct relaxed *again = v->next;
+    while (again && strcmp(again->key, v->key) != 0) again = again->next;
+    if (again)
+        IMPORT_WARN(import, v->line, statement, "%.40s occurs again in line %d, which counts; remove one", v->key,
+                    again->line);
+    else if (relaxed_is_null(v))
+        IMPORT_WARN(import, v->line, statement, "%.40s is null and has no effect; give it a value", v->key);
+}
+
 void relaxed_keys(struct import *import, const char *statement, const struct relaxed *map, const char *known,
                   bool is_open)
 {
     for (const struct relaxed *v = relaxed_members(map); v; v = v->next) {
         const char *word;
+        if (import_key_is_known(known, v->key)) relaxed_value_check(import, statement, v); /* few keys are known */
         bool is_other = is_open && strchr(v->key, '.') && strncmp(v->key, "audio.", 6) != 0;
         if (is_other && !import_key_is_known(known, v->key) && !import_key_near(known, v->key, &word))
             import_note_run(import, v->line, v->key, "");

@@ -33,6 +33,9 @@ const struct relaxed *relaxed_get(const struct relaxed *map, const char *key);
 static inline const struct relaxed *relaxed_members(const struct relaxed *map) { return map ? map->members : NULL; }
 static inline const struct relaxed *relaxed_items(const struct relaxed *list) { return list ? list->items : NULL; }
 
+/* Warns of a member of a map that is null, or whose key occurs again behind it. */
+void relaxed_value_check(struct import *import, const char *statement, const struct relaxed *v);
+
 /* Checks the keys of a mapping with import_key_check: PipeWire, too, ignores those that it does not know. is_open: other
  * properties of PipeWire are right, and are noted; only keys that look like those of `known` are not. */
 void relaxed_keys(struct import *import, const char *statement, const struct relaxed *map, const char *known,

@@ -56,6 +56,14 @@ bool yaml_open(struct yaml *y, struct import *import)
     else if (!is_open)
         IMPORT_REFUSE(import, (int)(parser.problem ? parser.problem_mark.line + 1 : 0), NULL,
                       "%s; name a file that is YAML", parser.problem ? parser.problem : "cannot be read");
+    yaml_document_t more;
+    if (is_open && !yaml_parser_load(&parser, &more)) {
+        IMPORT_REFUSE(import, (int)parser.problem_mark.line + 1, NULL, "has text behind the document; remove it");
+    } else if (is_open) {
+        const yaml_node_t *root = yaml_document_get_root_node(&more);
+        if (root) YAML_REFUSE(y, root, "begins a second document; put each into a file of its own");
+        yaml_document_delete(&more);
+    }
     yaml_parser_delete(&parser);
     return is_open;
 }

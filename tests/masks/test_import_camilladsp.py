@@ -359,6 +359,12 @@ REFUSED = {
                  "plays 1 channels, but 3 leave"),
     "mixer's inputs": ("mixers: {m: {channels: {in: 2, out: 1}, mapping: []}}\npipeline: [{type: Mixer, name: m}]\n",
                        "the mixer has 2 inputs, but 1 channels reach it"),
+    "channel and channels": ("pipeline: [{type: Filter, channel: 0, channels: [0], names: []}]\n",
+                             "has channel and channels"),
+    "bypassed step": ("pipeline: [{type: Filter, namse: [], bypassed: true}]\n", '"namse" is unknown'),
+    "key twice": ("pipeline: []\npipeline: []\n", 'a.yml:10: the key "pipeline" occurs twice'),
+    "two documents": ("---\nfilters: {}\n", "a.yml:10: begins a second document"),
+    "text behind": ("...\n}\n", "has text behind the document"),
     "no YAML": ("filters: [}\n", "name a file that is YAML"),
 }
 
@@ -368,6 +374,13 @@ def test_what_cannot_be_represented_is_refused_with_its_line(what, folder):
     text, says = REFUSED[what]
     pathlib.Path("a.yml").write_text(DEVICES.format(rate=RATE, n_in=1, n_out=1) + text)
     refused("check", "a.yml", says=says)
+
+
+def test_a_byte_order_mark_is_skipped_and_filters_that_nothing_uses_are_named(folder):
+    text = DEVICES.format(rate=RATE, n_in=1, n_out=1) + "filters: {spare: {type: Gaim, parametres: {}}}\n"
+    pathlib.Path("a.yml").write_text(text.lstrip(), encoding="utf-8-sig", newline="\r\n")
+    done = good("check", "a.yml")
+    assert 'filters: 1 in no step that plays, and not checked: "spare"' in done.stdout + done.stderr
 
 
 def test_a_sound_with_other_channels_is_refused_with_the_statement_of_camilladsp(folder):

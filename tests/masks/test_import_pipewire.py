@@ -575,6 +575,16 @@ UNKNOWN = {  # a text in a chain, what replaces it, what is told
     "stream": ("capture.props = {", "capture.props = { audio.positoin = [ FL ]", 'capture.props: .*"audio.positoin".*write audio.pos'),
     "audio": ("capture.props = {", "capture.props = { audio.loudness = 1", 'capture.props: .*"audio.loudness".*known: node.name'),
     "device": ("playback.props = {", "playback.props = { media.clas = Audio/Source", 'playback.props: .*write media.class'),
+    "key twice": ("label = bq_peaking", 'label = convolver config = { filename = "/dirac" gain = 2 gain = 3 }',
+                  "gain occurs again"),
+    "control twice": ("Freq =", "Freq = 50 Freq =", "node eq: Freq occurs again in line"),
+    "graph twice": ("nodes =", "n_inputs = 2 n_inputs = 1 nodes =", "filter.graph: n_inputs occurs again"),
+    "null": ("Freq = 100", "Freq = null", "node eq: Freq is null"),
+    "long delay": ("label = bq_peaking", 'label = convolver config = { filename = "/dirac" delay = 20.5 }',
+                   "delay is 20.5 s; it becomes 10"),
+    "delay behind its maximum": ("copy }", 'delay config = { max-delay = 1 } control = { "Delay (s)" = 2 } }',
+                                "2 s; it becomes 0.99"),
+    "negative delay": ("copy }", 'delay control = { "Delay (s)" = -2 } }', "-2 s; it becomes 0"),
     "module": ("args = {", "arg = { } args = {", 'context.modules: .*"arg".*write args'),
 }
 

@@ -5,7 +5,7 @@
 #   PIPEWIRE, ALSA, LO, WEBSOCKETS, LV2, CLAP, VST3, MPI likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
-#   setup-cross | setup-deb | setup-browser: only that
+#   setup-cross | setup-deb | setup-browser | setup-site: only that
 #   CUDA code is a module, libhaloconv_cuda.so, which the library loads when a GPU is asked for. It is compiled for the
 #   GPUs of this machine, and left out where there are none. CUDA_ARCHS=all: for all kinds of GPU, as packages need it;
 #   CUDA_ARCHS="80 90": for these. LINEINFO=1: with line numbers, for a profiler
@@ -143,7 +143,7 @@ haloconv $(VERSION)
   VST3        $(or $(HAVE_VST3),no)
   MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
 endef
-SETUP_GOALS := demo test panel-test pictures models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
+SETUP_GOALS := demo test panel-test pictures site models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
                bench-files bench-live bench-zita bench-lv2 bench-plugins bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
 ifeq ($(filter clean setup setup-% uninstall rung cross-wheel deb fresh-test release $(SETUP_GOALS),$(MAKECMDGOALS)),)
 ifeq ($(TARGET),)
@@ -249,7 +249,7 @@ VST3_MASKS := $(if $(INSIDE),$(VST3_INFO:%/moduleinfo.json=%/masks/hall.wav))
 WHEEL_LIBRARY := $(BUILD)/wheel/libhaloconv.so
 WHEEL_PROGRAM := $(if $(PROGRAM),$(BUILD)/wheel/haloconv)
 
-SETUPS := $(addprefix setup-,build test lint bench cross deb browser)
+SETUPS := $(addprefix setup-,build test lint bench cross deb browser site)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
         ladder rung run-rung check deb fresh-test release release-test abi adapter-test
 .DELETE_ON_ERROR:
@@ -418,12 +418,13 @@ $(BUILD)/haloconv.lv2/manifest.ttl: $(BUILD)/plugins/describe $(BUILD)/haloconv.
 ifneq ($(SETUP),0)
 WITH_PEERS := bench-files bench-live bench-zita bench-lv2 bench-plugins bench-fft plot
 demo: setup-build
+site: setup-site
 lint fuzz: setup-lint
 cross-test: setup-cross
 panel-test pictures: setup-browser
 deb: setup-deb
 $(WITH_PEERS): setup-bench
-$(filter-out demo lint cross-test panel-test pictures $(WITH_PEERS),$(SETUP_GOALS)): setup-test
+$(filter-out demo lint cross-test panel-test pictures site $(WITH_PEERS),$(SETUP_GOALS)): setup-test
 endif
 $(SETUP_GOALS):
 	@+$(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$$(nproc)) run-$@

@@ -40,6 +40,17 @@ cross-wheel:
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/$(CROSS) CC=$(CROSS)-gcc WITH_CUDA=0 \
 	  PKG_CONFIG='env PKG_CONFIG_LIBDIR=/usr/lib/$(CROSS)/pkgconfig pkg-config' wheel
 
+# ---- the site --------------------------------------------------------------------------------------------------------
+# SITE_PYTHON: a Python that has the packages of requirements.txt; else pip puts them below build/.
+SITE_VENV := $(BUILD)/site-venv
+SITE_PYTHON ?= $(SITE_VENV)/bin/python
+$(SITE_VENV)/made: packaging/site/requirements.txt
+	$(call say,PIP,$(SITE_VENV))
+	$(Q)$(PYTHON) -m venv --clear $(SITE_VENV) && $(SITE_VENV)/bin/pip install -q -r $< && touch $@
+run-site: all impulses $(if $(filter $(SITE_VENV)/%,$(SITE_PYTHON)),$(SITE_VENV)/made)
+	$(call say,SITE,$(BUILD)/site)
+	$(Q)BUILD=$(BUILD) $(SITE_PYTHON) -m mkdocs build -q -f packaging/site/mkdocs.yml -d $(abspath $(BUILD))/site
+
 # ---- install ---------------------------------------------------------------------------------------------------------
 PUBLIC_HEADERS := $(wildcard dsp/haloconv*.h)
 SO := libhaloconv.so

@@ -151,15 +151,11 @@ static int read_sound_part(const char *path, struct sound_part *part, struct fra
     SF_INFO info = {0};
     SNDFILE *file = part->header.n_edits > 0 ? sound_part_open(part, &info) : sf_open(path, SFM_READ, &info);
     if (!file) {
-        int code = sf_error(NULL);
-        if (part->header.foreign) return fail(HC_EFILE, why, "%s: %s", path, part->header.foreign);
-        if (code == SF_ERR_UNRECOGNISED_FORMAT)
-            return fail(HC_EFILE, why,
-                        "%s: is not a sound file that libsndfile knows; convert it to WAV, or give coefficients the "
-                        "ending .txt or .csv, and a configuration .conf",
-                        path);
-        return fail(HC_EFILE, why, "%s: %s; convert it to WAV, download it again or restore it", path,
-                    sf_strerror(NULL));
+        char refusal[512];
+        sound_refusal(part,
+                      "convert it to WAV, or give coefficients the ending .txt or .csv, and a configuration .conf",
+                      refusal, sizeof refusal);
+        return fail(HC_EFILE, why, "%s: %s", path, refusal);
     }
     int error = HC_OK;
     if (sf_error(file) == SF_ERR_SYSTEM) /* a read failed: perhaps only half of the header was read */

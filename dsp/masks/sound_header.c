@@ -1,6 +1,7 @@
 #include "sound_header.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@ static const struct container containers[] = {
     {"RIFF", 12, 4, 4, 0, 2, false, "data", 0}, {"RF64", 12, 4, 4, 0, 2, false, "data", 0},
     {"RIFX", 12, 4, 4, 0, 2, true, "data", 0},  {"riff", 40, 16, 8, 24, 8, false, "data", 24},
     {"FORM", 12, 4, 4, 0, 2, true, "SSND", 8},  {"caff", 8, 4, 8, 0, 1, true, "data", 4},
+    {"BW64", 12, 4, 4, 0, 2, false, "data", 0},
 };
 
 static bool look(const struct sound_part *s, int64_t at, void *to, size_t n)
@@ -224,6 +226,8 @@ int sound_header_read(struct sound_part *s, const char *path, struct reason *why
     if (memcmp(magic, "fLaC", 4) == 0) check_flac(s, header);
     while (c < end && memcmp(magic, c->magic, 4) != 0) c++;
     if (c == end) return HC_OK;
+    /* BW64 (ITU-R BS.2088) is RF64 with another name, which libsndfile does not know. */
+    if (c->magic[0] == 'B') edit(header, 0, 4, true, 0x52463634);
     struct chunk chunk = {.next = c->first};
     int64_t ds64 = 0;
     bool has_format = false, is_end = false;
@@ -280,6 +284,22 @@ static sf_count_t part_read(void *buffer, sf_count_t bytes, void *data)
             if (at >= 0 && at < done) ((unsigned char *)buffer)[at] = part->header.edits[i].bytes[k];
         }
     return done;
+}
+
+void sound_refusal(const struct sound_part *part, const char *remedy, char *text, size_t cap)
+{
+    int code = sf_error(NULL);
+    const char *says = sf_strerror(NULL);
+    if (code != SF_ERR_SYSTEM && part->header.foreign)
+        snprintf(text, cap, "%s", part->header.foreign);
+    else if (code == SF_ERR_UNRECOGNISED_FORMAT)
+        snprintf(text, cap, "is not a sound file that libsndfile knows; %s", remedy);
+    else if (code == SF_ERR_SYSTEM)
+        snprintf(text, cap, "cannot be read: %s; check the disk, and the limit of open files (ulimit -n)", says);
+    else if (strncmp(says, "Internal error", 14) == 0)
+        snprintf(text, cap, "its header is incomplete, or contradicts itself; download it again, or restore it");
+    else
+        snprintf(text, cap, "cannot be read: %s; convert it to WAV, download it again or restore it", says);
 }
 
 SNDFILE *sound_part_open(struct sound_part *part, SF_INFO *info)

@@ -4,6 +4,7 @@
  *   nBlockAlign   libsndfile takes the width of a sample from wBitsPerSample. A wider container holds the bits at its
  *                 top: 24 bits in 4 bytes are read as 32 bits.
  *   length 0      of the samples, with samples behind it: a stream, or a recorder that did not close the file
+ *   BW64          the name of RF64 in ITU-R BS.2088
  *   loudspeakers  of WAVE_FORMAT_EXTENSIBLE, and in the comments of a FLAC
  *
  * WAV, RF64 and W64 have all three; AIFF, CAF and AU have a length.
@@ -19,7 +20,7 @@
 #include <sndfile.h>
 #endif
 
-enum { HEADER_EDITS = 3, NO_LOUDSPEAKERS = -1 };
+enum { HEADER_EDITS = 4, NO_LOUDSPEAKERS = -1 };
 
 struct sound_header {
     struct header_edit {
@@ -54,6 +55,9 @@ int sound_header_read(struct sound_part *part, const char *path, struct reason *
 #ifdef HC_WITH_SNDFILE
 /* Opens the sound, with the edits. part must outlive the SNDFILE, and part->fd stays the caller's. NULL: sf_error. */
 SNDFILE *sound_part_open(struct sound_part *part, SF_INFO *info);
+
+/* Writes why libsndfile has just refused the sound, with the remedy; remedy: that for a file of an unknown kind. */
+void sound_refusal(const struct sound_part *part, const char *remedy, char *text, size_t cap);
 #endif
 
 #endif

@@ -202,13 +202,9 @@ static bool open_file(struct sound_in *in, const SF_INFO *info, char *why, size_
 {
     if (!in->file) {
         const char *remedy = in->is_pipe ? "give it as a file" : "convert it to WAV, or use `haloconv convolve --raw`";
-        if (in->inside.header.foreign)
-            message_write(why, cap, "%s: %s", in->path, in->inside.header.foreign);
-        else if (sf_error(NULL) == SF_ERR_UNRECOGNISED_FORMAT)
-            message_write(why, cap, "%s: is not a sound file that libsndfile knows; %s", in->path, remedy);
-        else
-            message_write(why, cap, "%s: cannot be read: %s; %s", in->path, sf_strerror(NULL), remedy);
-        return false;
+        char refusal[512];
+        sound_refusal(&in->inside, remedy, refusal, sizeof refusal);
+        return message_write(why, cap, "%s: %s", in->path, refusal);
     }
     bool good = sf_error(in->file) != SF_ERR_SYSTEM; /* else a read failed, perhaps inside the header */
     if (!good) message_write(why, cap, "%s: cannot be read: %s; check the disk", in->path, sf_strerror(in->file));

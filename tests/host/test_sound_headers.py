@@ -152,10 +152,11 @@ def lengths():
         yield f"wav-{size:x}", "x.wav", wav(form, little, size, riff=size), want, False
     rifx = wav(fmt(PCM, 1, 16, 2, order=">"), big, 0, magic=b"RIFX", order=">")
     yield "rifx", "x.wav", rifx, want, True
-    yield "rf64-0", "x.rf64", rf64(little, 0xFFFFFFFF, 0), want, True
-    yield "rf64-00", "x.rf64", rf64(little, 0, 0), want, True
-    yield "rf64-whole", "x.rf64", rf64(little, 0xFFFFFFFF, len(little)), want, False
-    yield "rf64-max", "x.rf64", rf64(little, 0xFFFFFFFF, 2 ** 64 - 1), want, False
+    for size, ds64, is_unclosed in ((0xFFFFFFFF, 0, True), (0, 0, True), (0xFFFFFFFF, len(little), False),
+                                    (0xFFFFFFFF, 2 ** 64 - 1, False)):
+        content = rf64(little, size, ds64)
+        yield f"rf64-{size:x}-{ds64:x}", "x.rf64", content, want, is_unclosed
+        yield f"bw64-{size:x}-{ds64:x}", "x.wav", b"BW64" + content[4:], want, is_unclosed
     padded, padded_want = encode(samples(1)[:60], PCM, 16, 2)
     yield "w64-0", "x.w64", w64(form, padded, 0), padded_want, True
     yield "w64-24", "x.w64", w64(form, padded, 24), padded_want, True
@@ -179,6 +180,29 @@ def test_a_stream_that_was_not_closed_is_read_to_its_end(folder, name, content, 
     assert got is not None, said
     assert_close(got, want, quantum=2.0 ** -24)
     assert said.count(UNCLOSED) == is_unclosed
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_header_that_libsndfile_cannot_use_is_refused_in_plain_words(folder, how):
+    data, _ = encode(samples(1), PCM, 16, 2)
+    form = fmt(PCM, 1, 16, 2)
+    refused = [wav(form[:4] + bytes(4) + form[8:], data), wav(form, data, after=chunk(b"data", data))]
+    for content in refused[:1] if how == "pipe" else refused:  # a pipe ends after its first chunk of samples
+        got, said = decoded("x.wav", content, how)
+        assert got is None
+        assert ": its header is incomplete, or contradicts itself; download it again, or restore it" in said
+
+
+def test_a_limit_of_open_files_is_named(folder):
+    write("x.wav", np.zeros((9, 1)))
+    seen = set()
+    for n in range(4, 9):
+        command = ["sh", "-c", f'ulimit -n {n}; exec "$0" info x.wav', HALOCONV]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if "Too many open files" in done.stderr:
+            seen.add(n)
+            assert "x.wav: cannot be read" in done.stderr and "limit of open files (ulimit -n)" in done.stderr
+    assert seen
 
 
 @pytest.mark.parametrize("how", WAYS)

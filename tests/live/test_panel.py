@@ -125,7 +125,7 @@ def test_a_long_list_costs_no_time(client):
         assert panel.answer()[:2] == ["/error", "/mask/add"]
         before = processor_s(client)
         time.sleep(1)
-        assert processor_s(client) - before < 0.03
+        assert processor_s(client) - before < (0.1 if SAN else 0.03)
 
 
 def test_masks_that_are_not_kept_ready_are_not_compared(run, server):

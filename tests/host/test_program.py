@@ -13,7 +13,8 @@ import time
 import numpy as np
 import pytest
 import soundfile
-from conftest import BUILD, CUDA, HALOCONV, PUBLIC_HEADERS, ROOT, SAN, good, haloconv, noise, peak_mb, refused, write
+from conftest import (BUILD, CUDA, HALOCONV, MAN_PAGES, PUBLIC_HEADERS, ROOT, SAN, good, haloconv, noise, peak_mb,
+                      refused, write)
 
 
 @pytest.mark.parametrize("args", [["--help"], ["info", "h.wav"], ["info", "h.wav", "--json"], ["--version"]],
@@ -121,11 +122,25 @@ def test_bench_kernels_says_where_the_ladder_is():
     refused("bench", "kernels", "--quick", says=["make ladder", "build/haloconv-ladder"])
 
 
+def page_of(command):
+    """The man page that haloconv(1) names for a command, or the section of haloconv(1) that describes the command."""
+    page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    sections = dict(re.findall(r"^\.SH (.*)\n((?:(?!\.SH ).*\n)*)", page, re.M))
+    listed = dict(re.findall(r"^\.B (.+)\n.*?(?:: \\fB\\%(haloconv-[\w-]+)\\fR\(1\))?$", sections["COMMANDS"],
+                             re.M))
+    first = command.split()[0]
+    name = next(listed[name] for name in [command, first, f"{first} engine"] if name in listed)
+    if not name:
+        return next(text for title, text in sections.items() if title.split()[0] == first.upper())
+    return (BUILD / f"{name}.1").read_text().replace("\\-", "-")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_and_man_page_agree(command):
-    page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    page = page_of(command) + (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    page += "".join(map(page_of, ["jack", "pipewire", "live"])) if command == "run" else ""  # it runs one of these
     for option in options_of(command.split()):
-        assert option in page, f"the man page does not know {command} {option}"
+        assert re.search(option + r"(?![\w-])", page), f"the man page does not know {command} {option}"
 
 
 @pytest.mark.parametrize("command", ["bench", *COMMANDS])
@@ -189,14 +204,12 @@ def test_bash_completes_values():
 
 @pytest.mark.parametrize("command",
                          ["convolve", "jack", "pipewire", "live", "batch", "design", "mask", "measure", "info", "check", "devices",
-                          "bench"])
+                          "room", "bench"])
 def test_the_man_page_promises_no_other_options(command):
-    """Each option that a command's section names is in the command's --help."""
-    page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
-    sections = {name.strip('"'): text for name, text in re.findall(r"^\.SH (.*)\n((?:(?!\.SH ).*\n)*)", page, re.M)}
-    text = sections[command.upper()] + (sections["JACK, PIPEWIRE AND LIVE"] if command in ("jack", "pipewire", "live") else "")
-    known = set().union(*(options_of(c.split()) for c in HELPS.get(command, [command])))
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text))
+    """Each option that a command's page names is in the --help of the commands of this page."""
+    page = page_of(command)
+    known = set().union(*(options_of(c.split()) for c in [*COMMANDS, "import"] if page_of(c) == page))
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", page))
     assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
@@ -225,10 +238,11 @@ def test_old_names_of_options_are_understood(old):
     assert old.split("=")[0] not in good("live", old, "--help").stdout
 
 
-def test_man_page_is_well_formed():
+@pytest.mark.parametrize("page", MAN_PAGES, ids=lambda page: page.name)
+def test_a_man_page_is_well_formed(page):
     if not shutil.which("man"):
         pytest.skip("no man here")
-    done = subprocess.run(["man", "--warnings", "-l", str(BUILD / "haloconv.1")], stdout=subprocess.DEVNULL,
+    done = subprocess.run(["man", "--warnings", "-l", str(page)], stdout=subprocess.DEVNULL,
                           text=True, stderr=subprocess.PIPE, env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
     assert done.returncode == 0 and done.stderr == "", done.stderr
 
@@ -305,8 +319,9 @@ def test_install_and_uninstall(folder):
     prefix = folder / "stage/usr/local"
     assert sorted(os.listdir(prefix / "include")) == [header.name for header in PUBLIC_HEADERS]
     for name in ["bin/haloconv", "lib/libhaloconv.a", "lib/libhaloconv.so", "lib/libhaloconv.so.1",
-                 "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv.1", "share/haloconv/impulses/hall.wav",
-                 "share/bash-completion/completions/haloconv"]:
+                 "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv-import.1", "share/haloconv/impulses/hall.wav",
+                 "share/bash-completion/completions/haloconv",
+                 *(f"share/man/man{page.suffix[1:]}/{page.name}" for page in MAN_PAGES)]:
         assert (prefix / name).exists(), name
     if CUDA != "WITH_CUDA=0":
         assert (prefix / "lib/haloconv/libhaloconv_cuda.so").exists()

@@ -204,7 +204,7 @@ def test_bash_completes_values():
 
 @pytest.mark.parametrize("command",
                          ["convolve", "jack", "pipewire", "live", "batch", "design", "mask", "measure", "info", "check", "devices",
-                          "room", "bench"])
+                          "room", "design target", "bench"])
 def test_the_man_page_promises_no_other_options(command):
     """Each option that a command's page names is in the --help of the commands of this page."""
     page = page_of(command)
@@ -245,6 +245,45 @@ def test_a_man_page_is_well_formed(page):
     done = subprocess.run(["man", "--warnings", "-l", str(page)], stdout=subprocess.DEVNULL,
                           text=True, stderr=subprocess.PIPE, env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
     assert done.returncode == 0 and done.stderr == "", done.stderr
+
+
+@pytest.mark.parametrize("page", MAN_PAGES, ids=lambda page: page.name)
+def test_a_man_page_is_read_in_a_sitting(page):
+    """At most 250 lines of 100 columns between its head and its foot."""
+    if not shutil.which("man"):
+        pytest.skip("no man here")
+    shown = subprocess.run(["man", "-l", str(page)], stdout=subprocess.PIPE, text=True, check=True,
+                           env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"}).stdout
+    n = len(shown.strip().splitlines()[2:-2])
+    assert 20 <= n <= 250, f"{n} lines: move a part to another page"
+
+
+def test_haloconv_1_lists_every_man_page():
+    text = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    listed = re.findall(r"(haloconv-[\w-]+)\\fR\((\d)\)", text[text.index(".SH COMMANDS"):])
+    assert {f"{name}.{section}" for name, section in listed} == {page.name for page in MAN_PAGES} - {"haloconv.1"}
+
+
+def test_man_pages_that_are_named_exist():
+    """In the pages themselves, in messages, headers, docs and units; with the section that a text names in capitals."""
+    pages, text_of = set(), {page.name: page.read_text().replace("\\-", "-") for page in MAN_PAGES}
+    for name, text in text_of.items():
+        names = re.search(r"^\.SH NAME\n(.*?) - ", text, re.M)[1].split(", ")
+        assert names[0] == name.rsplit(".", 1)[0], name
+        pages |= {(one, name[-1]) for one in names}
+    files = [path for folder in ["dsp", "host", "plugins", "docs"] for path in (ROOT / folder).rglob("*.*")
+             if path.suffix in {".c", ".h", ".md", ".in", ".js", ".py"}]
+    texts = {path: path.read_text().replace("\\-", "-") for path in [*files, *ROOT.glob("*.md")]}
+    named = {found for text in [*texts.values(), *text_of.values()]
+             for found in re.findall(r"\b(haloconv(?:-[a-z]+)*)(?:\\fR)?\((\d)\)", text)}
+    assert len(named) > 15 and named <= pages, sorted(named - pages)
+    shown = {found for text in texts.values() for found in re.findall(r"`man (haloconv[\w-]*)", text)}
+    assert len(shown) >= 5 and shown <= dict(pages).keys(), sorted(shown - dict(pages).keys())
+    said = re.findall(r"([A-Z][A-Z-]+(?: [A-Z-]{2,})*) (?:in|of) (haloconv[a-z-]*)\((\d)\)",
+                      re.sub(r"\s+(?:\* )?", " ", " ".join(texts.values())))
+    assert len(said) >= 3
+    for section, name, number in said:
+        assert f".SH {section}\n" in text_of[f"{name}.{number}"], (section, name)
 
 
 def test_version():

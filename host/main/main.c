@@ -6,8 +6,10 @@
 #include "host/live/nsm.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/own_library.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -92,7 +94,8 @@ static void print_help(FILE *file, bool only_bench)
         fprintf(file, "  %-45s %s\n", line, commands[i].text);
     }
     fputs("\n"
-          "  haloconv help COMMAND                    all options of a command, with examples; or COMMAND --help\n"
+          "  haloconv COMMAND --help                  all options of a command, with examples\n"
+          "  haloconv help COMMAND                    the man page of a command; in a pipe the same text as --help\n"
           "  haloconv --version                       version, and what this build can do\n",
           file);
     if (only_bench) return;
@@ -192,16 +195,33 @@ static int print_completion(void)
     return status;
 }
 
-/* Runs a command of two words, such as "bench engine". Returns -1 if no command has these two words. */
-static int run_two_words(int argc, char **argv)
+/* Returns the command that the first two words, or the first word, name, with the number of these words; NULL: none. */
+static const struct command *command_find(int argc, char **argv, int *n_words)
 {
-    size_t first = strlen(argv[1]);
-    for (int i = 0; argc > 2 && i < N_COMMANDS; i++) {
-        const char *name = commands[i].name;
-        if (strncmp(name, argv[1], first) == 0 && name[first] == ' ' && strcmp(name + first + 1, argv[2]) == 0)
-            return flushed(commands[i].run(argc - 2, argv + 2));
-    }
-    return -1;
+    char both[64];
+    snprintf(both, sizeof both, "%s %s", argv[1], argc > 2 ? argv[2] : "");
+    for (*n_words = 2; *n_words > 0; --*n_words)
+        for (int i = 0; i < N_COMMANDS; i++)
+            if (strcmp(*n_words == 2 ? both : argv[1], commands[i].name) == 0) return &commands[i];
+    return NULL;
+}
+
+/* Runs man, as `git help` does, for the page haloconv-PAGE(1) that is beside the program or was installed with it.
+ * Returns if standard output is no terminal, if there is no page, or if there is no man. */
+static void man_page_show(const char *page)
+{
+    static const char *const folders[] = {"", "../share/man/man1/"};
+    static const char *const endings[] = {"", ".gz", ".xz", ".zst", ".bz2"};
+    char program[PATH_MAX], path[PATH_MAX + 80];
+    if (!isatty(STDOUT_FILENO) || !own_folder(program, sizeof program)) return;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        for (size_t k = 0; k < sizeof endings / sizeof *endings; k++) {
+            snprintf(path, sizeof path, "%s%shaloconv-%s.1%s", program, folders[i], page, endings[k]);
+            if (access(path, R_OK) != 0) continue;
+            signal(SIGPIPE, SIG_DFL); /* part_file_watch_signals ignores these two, and man would inherit that */
+            signal(SIGXFSZ, SIG_DFL);
+            execlp("man", "man", path, (char *)NULL);
+        }
 }
 
 /* Prints the error for "bench" without the name of a bench. */
@@ -229,9 +249,12 @@ int main(int argc, char **argv)
         print_help(stderr, false);
         return EXIT_USAGE;
     }
-    if (argc > 2 && strcmp(argv[1], "help") == 0) { /* "help mask trim" is "mask trim --help" */
+    int n_words;
+    if (argc > 2 && strcmp(argv[1], "help") == 0) { /* "help mask trim" is "mask trim --help", and the page of mask */
         memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
         argv[argc - 1] = (char *)"--help";
+        const struct command *of = command_find(argc - 1, argv, &n_words);
+        man_page_show(of ? of->page : argv[1]);
     }
     if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
         print_help(stdout, false);
@@ -246,13 +269,9 @@ int main(int argc, char **argv)
         return flushed(0);
     }
     if (strcmp(argv[1], "--_completion") == 0) return flushed(print_completion());
-    int status = run_two_words(argc, argv);
-    if (status >= 0) return status;
-    if (strcmp(argv[1], "bench") == 0) return bench(argc, argv);
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            if (commands[i].one_connection) ask_for_one_connection();
-            return flushed(commands[i].run(argc - 1, argv + 1));
-        }
-    return message_usage("", "%s: is not a command", argv[1]);
+    const struct command *command = command_find(argc, argv, &n_words);
+    if (!command && strcmp(argv[1], "bench") == 0) return bench(argc, argv);
+    if (!command) return message_usage("", "%s: is not a command", argv[1]);
+    if (command->one_connection) ask_for_one_connection();
+    return flushed(command->run(argc - n_words, argv + n_words));
 }

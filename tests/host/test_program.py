@@ -1,5 +1,6 @@
 """The program on a system: start-up time, memory, help and man page, benches, installation."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -146,6 +147,61 @@ def test_help_and_man_page_agree(command):
 @pytest.mark.parametrize("command", ["bench", *COMMANDS])
 def test_help_of_a_command_is_its_help(command):
     assert good("help", *command.split()).stdout == good(*command.split(), "--help").stdout
+
+
+def on_a_terminal(*words, path):
+    """What a program prints on a terminal, and its exit status."""
+    ours, its = os.openpty()
+    with subprocess.Popen(list(map(str, words)), stdin=its, stdout=its, stderr=its,
+                          env={**os.environ, "PATH": str(path)}) as process:
+        os.close(its)
+        said = b""
+        with contextlib.suppress(OSError):  # EIO is the end of a terminal
+            while data := os.read(ours, 65536):
+                said += data
+        os.close(ours)
+    return said.decode().replace("\r\n", "\n"), process.returncode
+
+
+def test_help_on_a_terminal_shows_the_page_of_the_command(folder):
+    """The page beside the program, in a build, or the one that was installed with it, also if it is compressed."""
+    (folder / "man").write_text("#!/bin/sh\necho man shows $1; exit 3\n")
+    (folder / "man").chmod(0o755)
+    for words, page in [("convolve", "convolve"), ("mask trim", "mask"), ("mask", "mask"), ("design", "design"),
+                        ("design correct", "design-correct"), ("bench", "bench"), ("bench scene", "bench"),
+                        ("presets", "run"), ("import", "check")]:
+        said = on_a_terminal(HALOCONV, "help", *words.split(), path=folder)
+        assert said == (f"man shows {HALOCONV.parent}/haloconv-{page}.1\n", 3), words
+    (folder / "bin").mkdir()
+    (folder / "share/man/man1").mkdir(parents=True)
+    shutil.copy(HALOCONV, "bin/haloconv")
+    for page in ["share/man/man1/haloconv-batch.1.gz", "share/man/man1/haloconv-mask.1"]:
+        (folder / page).touch()
+        command = re.search(r"haloconv-(\w+)", page)[1]
+        said = on_a_terminal("/usr/bin/env", f"LD_LIBRARY_PATH={BUILD}", folder / "bin/haloconv", "help", command, path=folder)
+        assert said == (f"man shows {folder}/bin/../{page}\n", 3)
+
+
+@pytest.mark.parametrize("lacks", ["man", "page", "terminal"])
+def test_help_without_terminal_page_or_man_prints_the_help(folder, lacks):
+    if lacks != "man":
+        (folder / "man").write_text("#!/bin/sh\necho man shows $1\n")
+        (folder / "man").chmod(0o755)
+    words = ["devices" if lacks == "page" else "convolve"]
+    text = good(*words, "--help").stdout
+    if lacks == "terminal":
+        assert good("help", *words, env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}).stdout == text
+    else:
+        assert on_a_terminal(HALOCONV, "help", *words, path=folder) == (text, 0)
+
+
+def test_man_gets_the_usual_signals(folder):
+    """A pager that ends closes the pipe, and man then ends by SIGPIPE, which the program itself ignores."""
+    (folder / "man").write_text("#!/bin/sh\nexec grep SigIgn /proc/self/status\n")
+    (folder / "man").chmod(0o755)
+    said, status = on_a_terminal(HALOCONV, "help", "info", path=f"{folder}:{os.environ['PATH']}")
+    ignored = int(said.split()[1], 16)
+    assert status == 0 and not ignored >> (signal.SIGPIPE - 1) & 1 and not ignored >> (signal.SIGXFSZ - 1) & 1, said
 
 
 def test_help_of_no_command_is_refused():

@@ -6,10 +6,11 @@
 #   packaging/release.sh pack KIND FOLDER what runs in a root: makes deb, or native (wheels and plugins), into FOLDER
 #
 # A root of Debian 12 compiles wheels and plugins, so that older C libraries run them; another one cross-compiles for
-# 64-bit ARM. Each file is made twice, in folders of unlike names and depths; a byte that differs is a failure. Packages
-# of Debian are made for each of SUITES (bookworm trixie; the first compiles the rest), and each file is tried in roots
-# of both. WITHOUT="arm64 cuda": a release without these. JOBS: processes of make. CUDA_ARCHS (all): kinds of GPU. ROOTS,
-# MIRROR: as in tests/tools/fresh.sh. Exit: 0 only if nothing is missing, and everything plays.
+# 64-bit ARM. Each file is made twice, in folders of unlike names and depths; a byte that differs is a failure. (nvcc names
+# symbols after the folder: what it compiles is made twice in one.) Packages of Debian are made for each of SUITES
+# (bookworm trixie; the first compiles the rest), and each file is tried in roots of both. WITHOUT="arm64 cuda": a release
+# without these. JOBS: processes of make. CUDA_ARCHS (all): kinds of GPU. ROOTS, MIRROR: as in tests/tools/fresh.sh.
+# Exit: 0 only if nothing is missing, and everything plays.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$(sed -n 's/^#define HC_VERSION "\(.*\)"/\1/p' dsp/haloconv.h)
@@ -32,11 +33,11 @@ pack() { # KIND FOLDER; TARGET: amd64 or arm64
       rm -f ../*-dbgsym_*
       cp ../*.deb "$2/"
       ;;
-    native) # without -g: debugging symbols name the folder, and decide the build-id
+    native) # without -g and symbols: they name the folder or nvcc's process, and decide the build-id
       [ "$TARGET" = amd64 ] || cross=(CC=aarch64-linux-gnu-gcc)
       if [ -z "${GPUS:-}" ]; then cross+=(WITH_CUDA=0); else cross+=(WITH_CUDA=1 "CUDA_ARCHS=$GPUS"); fi
       # shellcheck disable=SC2016 # make and the loader expand it
-      make -j"$jobs" QUIET=1 OPT=-O3 "${cross[@]}" LDFLAGS="'-Wl,--disable-new-dtags,-rpath,\$\$ORIGIN/libs'" \
+      make -j"$jobs" QUIET=1 OPT=-O3 "${cross[@]}" LDFLAGS="'-Wl,-s,--disable-new-dtags,-rpath,\$\$ORIGIN/libs'" \
         LV2_FOLDER=/lv2 CLAP_FOLDER=/clap VST3_FOLDER=/vst3 DESTDIR="$PWD/installed" WHEEL_FOLDER="$2" all wheel install
       CC=$([ "$TARGET" = amd64 ] && echo gcc || echo aarch64-linux-gnu-gcc) \
         python3 packaging/release.py plugins installed "$2"
@@ -81,11 +82,11 @@ root_for() { # SUITE ARCHITECTURE: a root with the packages that the build of De
       crossbuild-essential-arm64 && $needs -a arm64 -P nocheck,cross ./"
   fi
 }
-twice() { # KIND VARIABLES: in two folders of the root
+twice() { # KIND VARIABLES: in two folders of the root; in one, one after the other, where nvcc names symbols after the path
   local folder files
-  for folder in /root/a /root/another/folder/of/builds; do
-    files=/root/one
-    [ $folder = /root/a ] || files=/root/two
+  for files in /root/one /root/two; do
+    folder=/root/a
+    [[ $files = /root/one || $1$gpus = native?* ]] || folder=/root/another/folder/of/builds
     rm -rf "${root:?}$folder"
     mkdir -p "$root$folder"
     tar -C "$root$folder" -xf "$out/$name.tar.gz"

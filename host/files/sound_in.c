@@ -166,7 +166,7 @@ static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size
     bool endless = (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG && in->n_frames < 0;
     char log[SNDFILE_LOG_CAP] = "";
     sf_command(in->file, SFC_GET_LOG_INFO, log, sizeof log);
-    in->cut = !in->is_pipe && (endless || sndfile_log_says_cut(log));
+    in->cut = !in->is_pipe && (endless || in->inside.header.is_cut || sndfile_log_says_cut(log));
     if (in->n_frames == 0)
         return message_write(why, cap, "%s: has no frames; give a sound file with at least one", in->path);
     return true;

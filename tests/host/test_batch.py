@@ -139,6 +139,19 @@ def test_many_workers_fit_into_few_files_and_little_memory(folder, program, limi
         assert_close(read(folder / f"out/{i}_h.wav"), want)
 
 
+@pytest.mark.parametrize("column", ["", ",level\nx.wav,h.wav,y.wav,rms"])
+def test_samples_of_an_input_that_are_no_numbers_are_said_once(folder, backend, column):
+    """Also in a file that is read twice, for its level."""
+    x = noise(3000, 2)
+    x[[5, 7, 2999], [0, 1, 1]] = np.nan, np.inf, -np.inf
+    write("x.wav", x, RATE, "FLOAT")
+    write("h.wav", noise(40), RATE)
+    pathlib.Path("l.csv").write_text("input,mask,output" + (column or "\nx.wav,h.wav,y.wav") + "\n")
+    said = good("batch", "l.csv", "-o", "out", "--backend", backend, "--format", "float").stderr
+    assert said.count("x.wav: replaced 3 NaN or infinite samples of the input by 0") == said.count("replaced") == 1, said
+    assert np.isfinite(read("out/y.wav")).all()
+
+
 SLURM = {"SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "2"}
 
 

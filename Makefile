@@ -156,9 +156,10 @@ endif
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
 IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
+# -Wframe-larger-than: a thread of musl has a stack of 128 KiB; sanitizers widen frames.
 # clang's -Wextra has it from version 19 on; an enum is how this code names an integer constant, also one beside floats.
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
-        -Wvla $(if $(IS_CLANG),-Wno-enum-float-conversion) $(if $(WERROR),-Werror)
+        -Wvla $(if $(SAN),,-Wframe-larger-than=65536) $(if $(IS_CLANG),-Wno-enum-float-conversion) $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
 PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK PIPEWIRE ALSA LO WEBSOCKETS LV2 CLAP VST3 MPI
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \

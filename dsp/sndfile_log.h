@@ -16,7 +16,7 @@ enum { SNDFILE_LOG_CAP = 8192 }; /* bytes for SFC_GET_LOG_INFO */
 /* Does the log of SFC_GET_LOG_INFO say that a file is cut short, in a line like "data : 16000 (should be 7978)"? */
 static inline bool sndfile_log_says_cut(const char *log)
 {
-    static const char *const sizes[] = {"data :", "SSND :", "Data Size", "riff :", "Riff size :"};
+    static const char *const sizes[] = {"data :", "SSND :", "Data Size"};
     if (strstr(log, "Seems to be a truncated file") || strstr(log, "File seems to be truncated")) return true;
     for (const char *line = log; line; line = strchr(line, '\n')) {
         line += strspn(line, " \n");

@@ -3,7 +3,7 @@
 # folder.
 vpath %.c $(wildcard tests/*/)
 $(BUILD)/tests/%.o: %.c $(BUILD)/flags
-	$(call compile,$(TEST_INCLUDES))
+	$(call compile,$(TEST_INCLUDES) -Wno-frame-larger-than)
 # -O3 would take twice the time for files that mostly call the library; tests/tools, which compute, have it.
 $(BUILD)/tests/%_test.o $(ON_CPU)/tests/%_test.o: private ALL_CFLAGS := $(ALL_CFLAGS:-O3=-O1)
 # The sums in float64 that outputs are compared with: with a sanitizer they take ten times as long, without wide vectors

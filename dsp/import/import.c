@@ -57,16 +57,17 @@ bool import_is_configuration(const char *path)
     bool is_named = false;
     if (mask_file_has_extension(path, ".conf")) return true;
     for (int i = 0; i < N_FORMATS && !is_named; i++) is_named = has_extension_of(path, formats[i]->extensions);
-    char text[LOOK_BYTES + 1], *utf8 = NULL;
+    char *text = is_named ? malloc(LOOK_BYTES + 1) : NULL, *utf8 = NULL;
     size_t utf8_bytes;
-    int fd = is_named ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    int fd = text ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     ssize_t bytes = fd >= 0 ? read(fd, text, LOOK_BYTES) : -1;
     if (fd >= 0) close(fd);
-    if (bytes < 0) return false; /* the reader of masks reports the reason */
-    text[bytes] = 0;
-    if (utf16_is_text(text, (size_t)bytes)) utf8 = utf16_to_utf8(text, (size_t)bytes, &utf8_bytes);
-    bool found = format_find(path, utf8 ? utf8 : text, utf8 ? utf8_bytes : (size_t)bytes) != NULL;
+    if (bytes >= 0) text[bytes] = 0;
+    if (bytes >= 0 && utf16_is_text(text, (size_t)bytes)) utf8 = utf16_to_utf8(text, (size_t)bytes, &utf8_bytes);
+    /* The reader of masks reports why a file cannot be read. */
+    bool found = bytes >= 0 && format_find(path, utf8 ? utf8 : text, utf8 ? utf8_bytes : (size_t)bytes) != NULL;
     free(utf8);
+    free(text);
     return found;
 }
 

@@ -109,7 +109,8 @@ static sf_count_t length_slack(const SF_INFO *info)
     return estimate ? info->frames / 10 : packets ? 4096 : 0;
 }
 
-static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames, const char *path, struct reason *why)
+static int read_frames(SNDFILE *file, const SF_INFO *info, bool is_cut, struct frames *frames, const char *path,
+                       struct reason *why)
 {
     size_t n_channels = (size_t)info->channels;
     sf_count_t chunk = READ_SAMPLES / info->channels;
@@ -127,7 +128,7 @@ static int read_frames(SNDFILE *file, const SF_INFO *info, struct frames *frames
     if (frames->n == 0) return fail(HC_EINVAL, why, "%s: has no frames; give a mask with at least one", path);
     char log[SNDFILE_LOG_CAP] = "";
     sf_command(file, SFC_GET_LOG_INFO, log, sizeof log);
-    if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - length_slack(info)) ||
+    if ((has_length(info) && (sf_count_t)(frames->n / n_channels) < info->frames - length_slack(info)) || is_cut ||
         sndfile_log_says_cut(log))
         return fail(HC_EFILE, why,
                     "%s: is cut short: it ends after %zu frames, but its header promises more; download it again, or "
@@ -173,7 +174,7 @@ static int read_sound_part(const char *path, struct sound_part *part, struct fra
         if (frames->limits->sizes_only && is_exact)
             frames->n = (size_t)info.frames * (size_t)info.channels;
         else
-            error = read_frames(file, &info, frames, path, why);
+            error = read_frames(file, &info, part->header.is_cut, frames, path, why);
         if (error == HC_EFILE && part->header.foreign) fail(error, why, "%s: %s", path, part->header.foreign);
     }
     if (!error && is_lossy(info.format))

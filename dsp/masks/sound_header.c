@@ -1,5 +1,7 @@
 #include "sound_header.h"
 
+#include "dsp/sndfile_log.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,6 +175,15 @@ static int check_format(const struct sound_part *s, const struct container *c, c
 
 /* ---- the length --------------------------------------------------------------------------------- */
 
+/* The chunk of the samples promises more bytes than the file has: is it cut short, or was the length not known? */
+static void check_excess(uint64_t size, struct sound_header *header)
+{
+    /* Only 64 bits hold a length beyond 4 GiB; all bits set, and half of that, stand for a length that is not known. */
+    header->is_cut = size < SNDFILE_PLACEHOLDER_BYTES || (size > UINT32_MAX && size < INT64_MAX / 2);
+    /* Placeholders lie near a multiple of 16 MiB. Another size may be true: the file would be cut short. */
+    header->is_unclosed = size <= UINT32_MAX && !header->is_cut && (size + 4096) % (1 << 24) > 8192;
+}
+
 /* The chunk of the samples has no length. ds64: offset of RF64's length; 0: none. */
 static void check_length(const struct sound_part *s, const struct container *c, const struct chunk *chunk, int64_t ds64,
                          struct sound_header *header)
@@ -182,9 +193,11 @@ static void check_length(const struct sound_part *s, const struct container *c, 
     uint64_t size = chunk->size;
     bool is_caf = c->magic[0] == 'c', has_wide = ds64 && look(s, ds64, wide, sizeof wide);
     if (has_wide && (size == 0 || size == UINT32_MAX)) size = number(wide, 8, c->is_big);
+    const uint64_t bytes_left = (uint64_t)(s->bytes - chunk->body) + (uint64_t)c->size_counts;
+    if (!s->head && size > bytes_left) check_excess(size, header);
     if ((size > (uint64_t)c->empty && !(size == UINT64_MAX && (is_caf || has_wide))) || s->bytes < start) return;
     if (!s->head && (s->bytes == start || are_chunks(s, c, start))) return;
-    uint64_t bytes = (uint64_t)(s->bytes - chunk->body) + (uint64_t)c->size_counts;
+    uint64_t bytes = bytes_left;
     header->is_unclosed = size <= (uint64_t)c->empty; /* all bits set: the length is not known, as in a pipe */
     if (has_wide) edit(header, ds64, 8, c->is_big, bytes);
     if (has_wide || (c->size_bytes == 4 && bytes > UINT32_MAX)) bytes = UINT32_MAX;

@@ -29,7 +29,8 @@ struct sound_header {
         unsigned char bytes[8];
     } edits[HEADER_EDITS];   /* bytes that libsndfile gets instead of those in the file */
     int n_edits;
-    bool is_unclosed;        /* the length is 0, but samples follow */
+    bool is_unclosed;        /* the length is 0, but samples follow; or it is none, and more than the file has */
+    bool is_cut;             /* the file has fewer samples than its header promises */
     const char *foreign;     /* sound_foreign of the file; it counts after libsndfile has failed */
     int64_t loudspeakers;    /* dwChannelMask, which may be 0; NO_LOUDSPEAKERS: the header has none */
 };

@@ -96,7 +96,7 @@ static bool may_unpack(int fd, int64_t bytes, int64_t packed, const char *path, 
 /* Copies the content of an open gzip file, which has `packed` bytes, into a temporary file. */
 static int gzip_unpack(gzFile file, int64_t packed, const char *path, char *why, size_t cap)
 {
-    char buffer[1 << 16];
+    char buffer[1 << 15];
     int n, state = Z_OK, error = 0, to = spool_open(why, cap);
     int64_t bytes = 0;
     if (to < 0) return -1;

@@ -35,6 +35,7 @@ struct tar_output {
     bool is_writing, is_broken;   /* under lock */
     struct waiting_sound *sounds; /* [input->n], under lock; by member                */
     size_t next;                  /* the next member to write; under lock, or is_writing */
+    char buffer[];                /* [COPIED_AT_ONCE], of the thread that set is_writing; too large for its stack */
 };
 
 /* ---- writing ----------------------------------------------------------------------------------- */
@@ -60,16 +61,15 @@ static bool pad(struct tar_output *output, int64_t bytes, char *why, size_t cap)
 
 static bool copy_member(struct tar_output *output, const struct tar_member *member, char *why, size_t cap)
 {
-    char buffer[COPIED_AT_ONCE];
     if (!write_header(output, member, member->name, member->bytes, why, cap)) return false;
     for (int64_t done = 0; done < member->bytes;) {
         size_t want = member->bytes - done < COPIED_AT_ONCE ? (size_t)(member->bytes - done) : COPIED_AT_ONCE;
-        ssize_t got = pread(output->source, buffer, want, member->from + done);
+        ssize_t got = pread(output->source, output->buffer, want, member->from + done);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0)
             return message_write(why, cap, "%s: cannot be read to its end: %s; download it again, or restore it",
                                  output->input_path, got < 0 ? strerror(errno) : "it became shorter");
-        int error = spool_write(output->part.fd, buffer, (size_t)got);
+        int error = spool_write(output->part.fd, output->buffer, (size_t)got);
         if (error) return tar_write_failed(output, error, why, cap);
         done += got;
     }
@@ -178,7 +178,7 @@ enum tar_progress tar_output_leave_out(struct tar_output *output, size_t member,
 struct tar_output *tar_output_open(const char *path, const struct tar_input *input, const char *input_path, int content,
                                    char *why, size_t cap)
 {
-    struct tar_output *output = calloc(1, sizeof *output);
+    struct tar_output *output = calloc(1, sizeof *output + COPIED_AT_ONCE);
     if (!output) return (void)message_write(why, cap, "%s: no memory; free some memory", path), NULL;
     *output = (struct tar_output){.path = path,
                                   .input_path = input_path,

@@ -276,20 +276,33 @@ bool file_open_output(struct sound_out *out, int fd, const char *path, int forma
     return true;
 }
 
+/* Returns the memory of a chunk, for the caller's thread: its stack may be as small as musl's 128 KiB. NULL: none. */
+static void *chunk_alloc(size_t bytes, const char *path, char *why, size_t cap)
+{
+    void *chunk = aligned_alloc(ALIGNMENT, bytes);
+    if (!chunk) message_write(why, cap, "%s: no memory for its samples; free some memory", path);
+    return chunk;
+}
+
 int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stride, int64_t n, char *why, size_t cap)
 {
-    _Alignas(ALIGNMENT) char chunk[CHUNK_BYTES];
+    char *chunk = chunk_alloc(CHUNK_BYTES, in->path, why, cap);
+    if (!chunk) return -1;
     const int64_t max = (int64_t)(CHUNK_BYTES / (sample_bytes(in->kind) * (size_t)in->n_channels));
     int64_t done = 0;
     while (done < n) {
         int64_t want = n - done < max ? n - done : max;
         int64_t got = first == FILE_NEXT ? sound_in_read(in, chunk, want, why, cap)
                                          : sound_in_read_at(in, first + done, chunk, want, why, cap);
-        if (got < 0) return -1;
+        if (got < 0) {
+            done = -1;
+            break;
+        }
         sample_split(in->kind, chunk, in->n_channels, (size_t)got, planar + done, stride);
         done += got;
         if (got < want) break;
     }
+    free(chunk);
     return done;
 }
 
@@ -297,11 +310,14 @@ bool file_write(struct file_writer *writer, int64_t first, const float *planar, 
                 size_t cap)
 {
     struct sound_out *out = writer->out;
-    _Alignas(ALIGNMENT) char chunk[CHUNK_BYTES];
-    _Alignas(ALIGNMENT) float scaled[CHUNK_SAMPLES]; /* [n_channels][frames of the chunk] */
-    const int64_t max = (int64_t)(CHUNK_BYTES / (sample_bytes(out->kind) * (size_t)out->n_channels));
     const float gain = writer->gain;
-    for (int64_t done = 0; done < n; done += max) {
+    const size_t scaled_bytes = gain != 1.0f ? CHUNK_SAMPLES * sizeof(float) : 0;
+    char *chunk = chunk_alloc(CHUNK_BYTES + scaled_bytes, out->path, why, cap);
+    if (!chunk) return false;
+    float *scaled = (float *)(chunk + CHUNK_BYTES); /* [n_channels][frames of the chunk]; used with a gain only */
+    bool good = true;
+    const int64_t max = (int64_t)(CHUNK_BYTES / (sample_bytes(out->kind) * (size_t)out->n_channels));
+    for (int64_t done = 0; done < n && good; done += max) {
         int64_t frames = n - done < max ? n - done : max;
         const int64_t from = first == FILE_NEXT ? out->written : first + done;
         double start = stopwatch_now();
@@ -312,11 +328,11 @@ bool file_write(struct file_writer *writer, int64_t first, const float *planar, 
                     out->n_channels, (size_t)frames, chunk, out->dithers ? from : SAMPLE_UNDITHERED, &writer->seen);
         double encoded = stopwatch_now();
         writer->encode_s += encoded - start;
-        if (sample_peak_overflows(&writer->seen)) return file_too_loud(out->path, why, cap);
-        if (first == FILE_NEXT ? !sound_out_write(out, chunk, frames, why, cap)
-                               : !sound_out_put(out, from, chunk, frames, why, cap))
-            return false;
+        good = !sample_peak_overflows(&writer->seen) || file_too_loud(out->path, why, cap);
+        good = good && (first == FILE_NEXT ? sound_out_write(out, chunk, frames, why, cap)
+                                           : sound_out_put(out, from, chunk, frames, why, cap));
         writer->write_s += stopwatch_now() - encoded;
     }
-    return true;
+    free(chunk);
+    return good;
 }

@@ -26,6 +26,16 @@ static bool identity_read(const char *path, int standard, struct stat *status, s
     return true;
 }
 
+/* Returns the path of a file behind all links, relative if it is in the working folder, which may move. Without one, as
+ * for "-": path. real: room for it. */
+static const char *place(const char *path, char real[PATH_MAX])
+{
+    char folder[PATH_MAX];
+    if (!realpath(path, real)) return path;
+    size_t n = getcwd(folder, sizeof folder) ? strlen(folder) : 0;
+    return n && strncmp(real, folder, n) == 0 && real[n] == '/' ? real + n + 1 : real;
+}
+
 /* Returns the state of a file; its lowest bit: file_state_is_unsure. A file system may count its times in 2 s. */
 static uint64_t file_state(const char *path, const struct stat *status)
 {
@@ -33,7 +43,9 @@ static uint64_t file_state(const char *path, const struct stat *status)
     uint64_t state = splitmix64((uint64_t)status->st_size);
     state = splitmix64(state ^ (uint64_t)changed->tv_sec);
     state = splitmix64(state ^ (uint64_t)changed->tv_nsec);
-    for (const char *at = path; *at; at++) state = splitmix64(state ^ (unsigned char)*at);
+    /* A link may have been changed to a file with the same size and time. */
+    char real[PATH_MAX];
+    for (const char *at = place(path, real); *at; at++) state = splitmix64(state ^ (unsigned char)*at);
     bool is_unsure = changed->tv_nsec == 0 && llabs((long long)time(NULL) - (long long)changed->tv_sec) <= 2;
     return state << 1 | is_unsure;
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,14 +13,20 @@ enum { CHUNK_FLOATS = 1 << 15, ALIGNMENT = 64 };
 
 bool level_match_open(struct level_match *match, char *why, size_t cap)
 {
-    *match = (struct level_match){.fd = spool_open(why, cap)};
-    return match->fd >= 0;
+    *match = (struct level_match){.fd = spool_open(why, cap),
+                                  .chunk = aligned_alloc(ALIGNMENT, 2 * CHUNK_FLOATS * sizeof *match->chunk)};
+    if (match->fd < 0) return false;
+    if (!match->chunk) return message_write(why, cap, "no memory to measure the level; free some memory");
+    match->planar = match->chunk + CHUNK_FLOATS;
+    return true;
 }
 
 void level_match_close(struct level_match *match)
 {
     if (match->fd >= 0) close(match->fd);
     match->fd = -1;
+    free(match->chunk);
+    match->chunk = match->planar = NULL;
 }
 
 static bool spool_refuse(const char *path, int error, char *why, size_t cap)
@@ -31,7 +38,7 @@ static bool spool_refuse(const char *path, int error, char *why, size_t cap)
 bool level_match_keep(struct level_match *match, const float *planar, size_t stride, int n_channels, int64_t n,
                       const char *path, char *why, size_t cap)
 {
-    _Alignas(ALIGNMENT) float chunk[CHUNK_FLOATS];
+    float *chunk = match->chunk;
     const int64_t max = CHUNK_FLOATS / n_channels;
     struct sample_peak seen = {0};
     for (int ch = 0; ch < n_channels; ch++) level_meter_add(&match->out, planar + (size_t)ch * stride, n);
@@ -46,7 +53,7 @@ bool level_match_keep(struct level_match *match, const float *planar, size_t str
 
 bool level_match_write(struct level_match *match, struct file_writer *writer, char *why, size_t cap)
 {
-    _Alignas(ALIGNMENT) float chunk[CHUNK_FLOATS], planar[CHUNK_FLOATS];
+    float *chunk = match->chunk, *planar = match->planar;
     const int n_channels = writer->out->n_channels;
     const size_t max = (size_t)(CHUNK_FLOATS / n_channels), frame_bytes = (size_t)n_channels * sizeof *chunk;
     ssize_t got = 0;

@@ -12,6 +12,7 @@
 struct level_match {
     struct level_meter in, out; /* in: the caller adds the input */
     int fd;                     /* descriptor of the temporary file */
+    float *chunk, *planar;      /* room for samples; planar lies in the memory of chunk */
 };
 
 /* Opens the temporary file. false: why has the reason. */

@@ -166,7 +166,7 @@ static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size
     bool endless = (in->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_OGG && in->n_frames < 0;
     char log[SNDFILE_LOG_CAP] = "";
     sf_command(in->file, SFC_GET_LOG_INFO, log, sizeof log);
-    in->cut = !in->is_pipe && (endless || sndfile_log_says_cut(log));
+    in->cut = !in->is_pipe && (endless || in->inside.header.is_cut || sndfile_log_says_cut(log));
     if (in->n_frames == 0)
         return message_write(why, cap, "%s: has no frames; give a sound file with at least one", in->path);
     return true;
@@ -177,7 +177,6 @@ static bool check_info(struct sound_in *in, const SF_INFO *info, char *why, size
 static void find_offsets(struct sound_in *in, const SF_INFO *raw)
 {
     enum { TRIED = 16, MAX_FRAME_BYTES = 4096 };
-    char theirs[TRIED * MAX_FRAME_BYTES], ours[TRIED * MAX_FRAME_BYTES];
     int64_t frame_bytes = sound_format_frame_bytes(in->format, in->n_channels);
     struct stat status;
     if (!in->plain || in->n_frames * frame_bytes < MIN_READ_AT || frame_bytes > MAX_FRAME_BYTES) return;
@@ -186,9 +185,11 @@ static void find_offsets(struct sound_in *in, const SF_INFO *raw)
     SNDFILE *file = own < 0 ? NULL : sf_open_fd(fd, SFM_READ, &info, 0);
     bool good = file && info.frames == in->n_frames && info.format == in->format && sf_seek(file, 0, SEEK_SET) == 0;
     int64_t at = good ? lseek(fd, 0, SEEK_CUR) : -1, bytes = TRIED * frame_bytes;
-    good = at >= 0 && fstat(fd, &status) == 0 && at + in->n_frames * frame_bytes <= status.st_size &&
+    char *theirs = good ? malloc(2 * (size_t)bytes) : NULL, *ours = theirs ? theirs + bytes : NULL;
+    good = theirs && at >= 0 && fstat(fd, &status) == 0 && at + in->n_frames * frame_bytes <= status.st_size &&
            sf_read_raw(file, theirs, bytes) == bytes && pread(own, ours, (size_t)bytes, at) == bytes &&
            memcmp(theirs, ours, (size_t)bytes) == 0;
+    free(theirs);
     if (file) sf_close(file);
     if (fd >= 0) close(fd);
     if (good)

@@ -301,11 +301,12 @@ static void finish(struct control *c)
 
 int control_run(const struct live_settings *settings, struct session *session, struct control_host *host)
 {
-    struct control c = {.settings = settings,
-                        .session = session,
-                        .live = session_live(session),
-                        .host = host,
-                        .last_log = stopwatch_now()};
+    static struct control c; /* too large for a stack */
+    c.settings = settings;
+    c.session = session;
+    c.live = session_live(session);
+    c.host = host;
+    c.last_log = stopwatch_now();
     char why[MESSAGE_CAP];
     sigset_t set = obeyed_signals();
     if (!realtime_lock_memory(why, sizeof why)) message_note("%s", why);

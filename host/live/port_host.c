@@ -294,7 +294,9 @@ int port_host_command(const struct port_server *server, int argc, char **argv)
     int status = live_options_parse(server->line, argc, argv, nsm_is_wanted(), &settings);
     if (status >= 0) return status;
     char why[MESSAGE_CAP] = "";
-    struct port_host h = {.server = server, .settings = &settings};
+    static struct port_host h; /* the ring of MIDI messages in it is too large for a stack */
+    h.server = server;
+    h.settings = &settings;
     if (server->choose && !server->choose(&h, &settings)) {
         live_options_free(&settings);
         return EXIT_USAGE;

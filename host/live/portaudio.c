@@ -484,7 +484,10 @@ int live_command(int argc, char **argv)
     for (int i = 1; i < argc; i++) whole[i + 1] = argv[i];
     char why[MESSAGE_CAP];
     struct control_host host;
-    struct portaudio_host h = {.settings = &settings, .argv = whole, .host = &host};
+    static struct portaudio_host h; /* too large for a stack */
+    h.settings = &settings;
+    h.argv = whole;
+    h.host = &host;
     host = (struct control_host){.data = &h,
                                  .name = "the audio device",
                                  .is_alive = is_alive,

@@ -51,7 +51,7 @@ static void read_status(const json_t *json, struct session_status *status)
 void restart_run(char **argv, struct session *session, const char *osc, json_t *more)
 {
     char program[PATH_MAX];
-    struct session_state state;
+    static struct session_state state; /* too large for a stack */
     struct session_status status;
     ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
     session_state_record(session, &state);

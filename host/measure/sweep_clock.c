@@ -117,7 +117,7 @@ static void fill_window(double *table)
 void sweep_stretch(const double *x, size_t n_x, double first, double ratio, double *y, size_t n)
 {
     const double min_fraction = 1e-6; /* makes an error of -110 dB */
-    double table[STEPS + 2];
+    static double table[STEPS + 2];   /* too large for a stack; one thread measures */
     fill_window(table);
     for (size_t i = 0; i < n; i++) {
         double at = first + (double)i * ratio, whole = floor(at + min_fraction), fraction = at - whole, sum = 0;

@@ -122,33 +122,39 @@ static const struct clap_meters meters = {meter_get};
 static bool CLAP_ABI save(const clap_plugin_t *plugin, const clap_ostream_t *stream)
 {
     struct face *f = face_of(plugin);
-    char text[CORE_STATE_BYTES];
     if (!stream || !face_is_on_main(f, "state.save")) return false;
-    size_t length = core_save(f->core, text);
-    for (size_t done = 0; done < length;) {
+    char *text = malloc(CORE_STATE_BYTES);
+    bool good = text != NULL;
+    size_t length = good ? core_save(f->core, text) : 0;
+    for (size_t done = 0; done < length && good;) {
         int64_t n = stream->write(stream, text + done, length - done);
-        if (n <= 0 || (uint64_t)n > length - done) return false;
-        done += (size_t)n;
+        good = n > 0 && (uint64_t)n <= length - done;
+        done += good ? (size_t)n : 0;
     }
-    return true;
+    free(text);
+    return good;
 }
 
 static bool CLAP_ABI load(const clap_plugin_t *plugin, const clap_istream_t *stream)
 {
     struct face *f = face_of(plugin);
-    char text[CORE_STATE_BYTES], why[256];
+    char why[256];
     size_t length = 0;
     if (!stream || !face_is_on_main(f, "state.load")) return false;
-    for (int64_t n = 1; n > 0 && length < sizeof text; length += (size_t)n) {
-        n = stream->read(stream, text + length, sizeof text - length);
-        if (n < 0 || (uint64_t)n > sizeof text - length) return false;
+    char *text = malloc(CORE_STATE_BYTES);
+    bool is_read = text != NULL;
+    for (int64_t n = 1; is_read && n > 0 && length < CORE_STATE_BYTES;) {
+        n = stream->read(stream, text + length, CORE_STATE_BYTES - length);
+        is_read = n >= 0 && (uint64_t)n <= CORE_STATE_BYTES - length;
+        length += is_read ? (size_t)n : 0;
     }
-    if (!core_restore(f->core, text, length, why, sizeof why)) {
+    bool good = is_read && core_restore(f->core, text, length, why, sizeof why);
+    free(text);
+    if (good)
+        face_rescan(f);
+    else if (is_read)
         face_report(f, HC_LIVE_ERROR, why);
-        return false;
-    }
-    face_rescan(f);
-    return true;
+    return good;
 }
 
 static const clap_plugin_state_t state = {save, load};

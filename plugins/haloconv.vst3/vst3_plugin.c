@@ -198,18 +198,23 @@ static v3_result V3_API set_io_mode(void *self, int32_t mode)
 static v3_result V3_API set_state(void *self, struct v3_bstream **stream)
 {
     struct vst3 *face = VST3_OF(self, component);
-    char text[CORE_STATE_BYTES], why[256];
+    char why[256];
     size_t length = 0;
     if (!stream) return V3_INVALID_ARG;
-    for (int32_t n = 1; n > 0 && length < sizeof text;) {
-        int32_t left = (int32_t)(sizeof text - length);
+    char *text = malloc(CORE_STATE_BYTES);
+    bool is_read = text != NULL;
+    for (int32_t n = 1; is_read && n > 0 && length < CORE_STATE_BYTES;) {
+        int32_t left = (int32_t)(CORE_STATE_BYTES - length);
         n = 0;
         v3_result result = (*stream)->read(stream, text + length, left, &n);
-        if (n < 0 || n > left) return V3_INTERNAL_ERR;
-        length += (size_t)n;
+        is_read = n >= 0 && n <= left;
+        length += is_read ? (size_t)n : 0;
         if (result != V3_OK) break; /* some hosts report the end so, also with the last bytes */
     }
-    if (!core_restore(face->core, text, length, why, sizeof why)) {
+    bool good = is_read && core_restore(face->core, text, length, why, sizeof why);
+    free(text);
+    if (!is_read) return V3_INTERNAL_ERR;
+    if (!good) {
         vst3_report(face, HC_LIVE_ERROR, why);
         return V3_FALSE;
     }
@@ -223,15 +228,18 @@ static v3_result V3_API set_state(void *self, struct v3_bstream **stream)
 static v3_result V3_API get_state(void *self, struct v3_bstream **stream)
 {
     const struct vst3 *face = VST3_OF(self, component);
-    char text[CORE_STATE_BYTES];
     if (!stream) return V3_INVALID_ARG;
+    char *text = malloc(CORE_STATE_BYTES);
+    if (!text) return V3_INTERNAL_ERR;
+    bool good = true;
     for (int ms = 0; ms < MAX_LOAD_MS && vst3_is_loading(face); ms++) nanosleep(&(struct timespec){0, 1000000}, NULL);
     int32_t length = (int32_t)core_save(face->core, text);
-    for (int32_t done = 0, n = 0; done < length; done += n) {
+    for (int32_t done = 0, n = 0; done < length && good; done += n) {
         v3_result result = (*stream)->write(stream, text + done, length - done, &n);
-        if (result != V3_OK || n <= 0 || n > length - done) return V3_INTERNAL_ERR;
+        good = result == V3_OK && n > 0 && n <= length - done;
     }
-    return V3_OK;
+    free(text);
+    return good ? V3_OK : V3_INTERNAL_ERR;
 }
 
 static const struct v3_component component = {VST3_CALLS(component),        .initialize = initialize,

@@ -139,6 +139,19 @@ def test_many_workers_fit_into_few_files_and_little_memory(folder, program, limi
         assert_close(read(folder / f"out/{i}_h.wav"), want)
 
 
+@pytest.mark.parametrize("column", ["", ",level\nx.wav,h.wav,y.wav,rms"])
+def test_samples_of_an_input_that_are_no_numbers_are_said_once(folder, backend, column):
+    """Also in a file that is read twice, for its level."""
+    x = noise(3000, 2)
+    x[[5, 7, 2999], [0, 1, 1]] = np.nan, np.inf, -np.inf
+    write("x.wav", x, RATE, "FLOAT")
+    write("h.wav", noise(40), RATE)
+    pathlib.Path("l.csv").write_text("input,mask,output" + (column or "\nx.wav,h.wav,y.wav") + "\n")
+    said = good("batch", "l.csv", "-o", "out", "--backend", backend, "--format", "float").stderr
+    assert said.count("x.wav: replaced 3 NaN or infinite samples of the input by 0") == said.count("replaced") == 1, said
+    assert np.isfinite(read("out/y.wav")).all()
+
+
 SLURM = {"SLURM_ARRAY_TASK_COUNT": "3", "SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_MAX": "2"}
 
 
@@ -466,6 +479,35 @@ def test_resume_makes_the_rows_again_whose_files_changed(linked, file, rows, say
     batch("l.csv", "-o", "whole")
     assert tree(linked / "out") == tree(linked / "whole")
     assert batch("l.csv", "-o", "out", "--resume")["resumed"] == 6
+
+
+@pytest.mark.parametrize("link", ["masks", "masks/h.wav"])
+def test_a_link_that_leads_to_another_file_of_the_same_size_and_time_is_a_change(folder, link):
+    """Archives are often unpacked with one time for all files. A tree that moves as a whole keeps what is done."""
+    (folder / "tree").mkdir()
+    os.chdir(folder / "tree")
+    write("x.wav", noise(400), RATE)
+    for version in 1, 2:
+        (folder / f"tree/v{version}").mkdir()
+        write(f"v{version}/h.wav", noise(64, seed=version), RATE)
+        os.utime(f"v{version}/h.wav", (1_700_000_000, 1_700_000_000))
+    if link != "masks":
+        (folder / "tree/masks").mkdir()
+
+    def lead(version):
+        pathlib.Path(link).unlink(missing_ok=True)
+        os.symlink(f"v{version}" if link == "masks" else f"../v{version}/h.wav", link)
+
+    lead(1)
+    pathlib.Path("l.csv").write_text("input,mask,output\nx.wav,masks/h.wav,y.wav\n")
+    batch("l.csv", "-o", "out")
+    os.rename(folder / "tree", folder / "moved")
+    os.chdir(folder / "moved")
+    assert batch("l.csv", "-o", "out", "--resume")["done"] == 0
+    lead(2)
+    assert batch("l.csv", "-o", "out", "--resume")["done"] == 1
+    batch("l.csv", "-o", "whole")
+    assert tree(folder / "moved/out") == tree(folder / "moved/whole")
 
 
 def test_the_newest_entry_of_an_output_counts(sounds):

@@ -247,6 +247,34 @@ def test_a_file_that_is_cut_short_is_refused(folder):
             assert got is None and "is cut short" in said
 
 
+@pytest.mark.parametrize("how", WAYS)
+def test_only_the_length_of_the_samples_tells_that_a_long_file_is_cut_short(folder, how):
+    """RF64 and W64: the size of the whole file may be wrong; a length beyond 4 GiB is no placeholder."""
+    data, want = encode(samples(1)[:60], PCM, 16, 2)
+    for size, is_cut in ((len(data), False), (len(data) + 2, True), (3 << 30, False), (5 << 30, True)):
+        for whole in (0, size, 10 ** 6, 1 << 40):
+            wide = bytearray(w64(fmt(PCM, 1, 16, 2), data, 24 + size))
+            wide[16:24] = struct.pack("<Q", whole)
+            head = chunk(b"ds64", struct.pack("<QQQI", whole, size, 0, 0))
+            narrow = wav(fmt(PCM, 1, 16, 2), data, 0xFFFFFFFF, head, magic=b"RF64", riff=0xFFFFFFFF)
+            for name, content in (("x.rf64", narrow), ("x.wav", b"BW64" + narrow[4:]), ("x.w64", bytes(wide))):
+                got, said = decoded(name, content, how)
+                assert (got is None) == is_cut and ("is cut short" in said) == is_cut, (name, size, whole, said)
+                if not is_cut:
+                    assert_close(got, want, quantum=2.0 ** -24)
+
+
+@pytest.mark.parametrize("how", ["mask", "input"])
+def test_a_length_that_no_program_writes_for_an_unknown_one_is_read_with_a_note(folder, how):
+    """2.5 GB of a WAV may have been true."""
+    data, want = encode(samples(1), PCM, 16, 2)
+    placeholders = [0x7FFFF000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF - 36, 0xFFFFFFFE, 0xFFFFFFFF, 0x7F000000]
+    for size in [*placeholders, 2_500_000_000, 0x7F123456, 0xC0100000]:
+        got, said = decoded("x.wav", wav(fmt(PCM, 1, 16, 2), data, size, riff=0xFFFFFFFF), how)
+        assert_close(got, want, quantum=2.0 ** -24)
+        assert (UNCLOSED in said) == (size not in placeholders), (hex(size), said)
+
+
 def test_a_batch_reads_wide_and_unclosed_members_of_a_tar(folder):
     write("one.wav", np.array([[1.0]]))
     wide, wide_want = encode(samples(1), PCM, 24, 4)

@@ -449,6 +449,8 @@ def test_any_release_that_fits_is_patched(hc, reverb, release, version):
     ("x, h, mode)", "x, h, mode)[1:]", r"returns float64 \(10,\) for a small signal, and haloconv float64 \(11,\)"),
     ("x, h, mode)", "x, h, mode).astype('f4')", r"returns float32 \(11,\)"),
     ("x, h, mode)", "x, h, 'none')", "dsp.convolve, called with a small signal: ValueError: mode"),
+    ("x, h, mode)", "x, h, mode), 1", r"dsp\.convolve.* a small signal"),
+    ("def convolve", "convolve = 7\ndef fold", r"dsp\.convolve does not tell its arguments \(7 is not a callable"),
     ("convolve(x, h", "fold(x, h", "reverb.dsp has no convolve"),
     ("class Room", "class Hall", "reverb.dsp has no Room.play"),
     ("def play", "def stop", "reverb.dsp has no Room.play")])

@@ -95,7 +95,7 @@ def _check_arguments(name, theirs, ours):
         return
     try:
         own, given = (inspect.signature(function).parameters.values() for function in (theirs, ours))
-    except ValueError as error:  # a function of C may have none
+    except (TypeError, ValueError) as error:  # no function; or one of C, which may have none
         raise _Misfit(f"{name} does not tell its arguments ({error})") from error
     variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     if [argument.kind for argument in own] == list(variadic):
@@ -117,9 +117,11 @@ def _check_results(name, row):
     for function in (row.theirs, row.ours):
         try:
             result = row.trial(function)
+            results.append([np.asarray(value) for value in (result if isinstance(result, list) else [result])])
         except Exception as error:
             raise _Misfit(f"{name}, called with a small signal: {type(error).__name__}: {error}") from error
-        results.append([np.asarray(value) for value in (result if isinstance(result, list) else [result])])
+    if len(results[0]) != len(results[1]):
+        raise _Misfit(f"{name} returns {len(results[0])} results for a small signal, and haloconv {len(results[1])}")
     for theirs, ours in zip(*results):
         if (theirs.shape, theirs.dtype) != (ours.shape, ours.dtype):
             raise _Misfit(f"{name} returns {theirs.dtype} {theirs.shape} for a small signal, and haloconv {ours.dtype} "

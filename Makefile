@@ -2,7 +2,7 @@
 # CONTRIBUTING.md lists the goals. Tests are in tests/tests.mk, wheels, installation and Debian packages in packaging/packaging.mk.
 #
 #   WITH_CUDA=1 (SNDFILE, SOXR, YAML, MYSOFA, HDF5, SAMPLERATE, JANSSON, ARCHIVE, CAIRO, X11, PORTAUDIO, JACK,
-#   PIPEWIRE, ALSA, LO, WEBSOCKETS, LV2, CLAP, VST3, MPI likewise): a miss is an error; =0: do without
+#   PIPEWIRE, ALSA, LO, WEBSOCKETS, LV2, CLAP, VST3 likewise): a miss is an error; =0: do without
 #   SAN=address,undefined or SAN=thread: a sanitizer build of its own, under build/san-...
 #   SETUP=0: demo, test and the benches install no packages     make setup-build | setup-test | setup-lint | setup-bench |
 #   setup-cross | setup-deb | setup-browser | setup-site: only that
@@ -78,7 +78,6 @@ $(eval $(call find,ALSA,alsa))
 $(eval $(call find,LO,liblo))
 $(eval $(call find,WEBSOCKETS,libwebsockets))
 $(eval $(call find,LV2,lv2))
-$(eval $(call find,MPI,ompi-c))
 DPF := /usr/share/dpf/distrho/src
 # zlib unpacks compressed tar files. libarchive's readers of other formats load twelve libraries; a static one leaves them out.
 ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libarchive)/libarchive.a),\
@@ -110,7 +109,7 @@ endif
 CUDA_REPORT = $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS)),no \
               (CPU only$(if $(filter 0,$(WITH_CUDA)),,; $(if $(NVCC),no GPU here that nvcc compiles for; make \
               CUDA_ARCHS=all compiles for every kind,a GPU needs the CUDA Toolkit))))
-MISSING = $(foreach f,$(filter-out MPI WEBSOCKETS,$(patsubst %=no,%,$(filter %=no,$(FOUND)))),$(if $(filter 0,$(WITH_$(f))),,$(f)))
+MISSING = $(foreach f,$(filter-out WEBSOCKETS,$(patsubst %=no,%,$(filter %=no,$(FOUND)))),$(if $(filter 0,$(WITH_$(f))),,$(f)))
 define MISSING_REPORT
 $(if $(MISSING),
   left out    the parts marked no; make setup installs their packages)
@@ -130,8 +129,7 @@ haloconv $(VERSION)
   two clocks  $(if $(HAVE_SAMPLERATE),libsamplerate $(HAVE_SAMPLERATE),no (live: input and output on one device))
   JSON        $(if $(HAVE_JANSSON),jansson $(HAVE_JANSSON),no)
   tar files   $(if $(HAVE_ARCHIVE),libarchive $(HAVE_ARCHIVE),no)
-  plots       SVG$(if $(HAVE_CAIRO), and PNG (Cairo $(HAVE_CAIRO)), (no Cairo for PNG))
-  window      $(if $(WINDOW),pugl on X11 $(HAVE_X11),no (the plugins' window needs Cairo, X11 and pugl's sources))
+  window      $(if $(WINDOW),pugl on X11 $(HAVE_X11) and Cairo $(HAVE_CAIRO),no (the plugins' window needs Cairo, X11 and pugl's sources))
   PortAudio   $(or $(HAVE_PORTAUDIO),no)
   JACK        $(or $(HAVE_JACK),no)
   PipeWire    $(or $(HAVE_PIPEWIRE),no)
@@ -140,8 +138,7 @@ haloconv $(VERSION)
   panel       $(if $(HAVE_WEBSOCKETS),libwebsockets $(HAVE_WEBSOCKETS),no (no page in the browser; libwebsockets-dev brings it))
   LV2         $(or $(HAVE_LV2),no)
   CLAP        $(or $(HAVE_CLAP),no)
-  VST3        $(or $(HAVE_VST3),no)
-  MPI         $(if $(HAVE_MPI),Open MPI $(HAVE_MPI),no (batches share their work by --shard; libopenmpi-dev brings MPI))$(MISSING_REPORT)
+  VST3        $(or $(HAVE_VST3),no)$(MISSING_REPORT)
 endef
 SETUP_GOALS := demo test panel-test pictures site models lint kernel-test gpu-test emulated-test race-test fault-test pipewire-test coverage soak fuzz cross-test \
                bench-files bench-live bench-zita bench-lv2 bench-plugins bench-batch bench-moving bench-shapes bench-tensors bench-neighbour bench-fft plot
@@ -160,7 +157,7 @@ IS_CLANG := $(findstring clang,$(shell $(CC) --version 2>/dev/null))
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes \
         -Wvla $(if $(IS_CLANG),-Wno-enum-float-conversion) $(if $(WERROR),-Werror)
 OPT ?= $(if $(SAN),-O1 -g1 -fno-omit-frame-pointer,-O3 -g)
-PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK PIPEWIRE ALSA LO WEBSOCKETS LV2 CLAP VST3 MPI
+PARTS := SNDFILE SOXR YAML MYSOFA HDF5 SAMPLERATE JANSSON ARCHIVE CAIRO PORTAUDIO JACK PIPEWIRE ALSA LO WEBSOCKETS LV2 CLAP VST3
 FEATURES := $(foreach f,$(PARTS),$(if $(HAVE_$(f)),-DHC_WITH_$(f))) \
             $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
 LIB_PKGS := $(if $(HAVE_SNDFILE),sndfile) $(if $(HAVE_SOXR),soxr) $(if $(HAVE_YAML),yaml-0.1) \
@@ -225,8 +222,6 @@ $(DSP_OBJS) $(filter $(BUILD)/host/files/%,$(HOST_OBJS)): private ALL_CFLAGS += 
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
 MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
 COMPLETION := $(if $(PROGRAM),$(BUILD)/haloconv.bash)
-MPI_PART := $(if $(and $(PROGRAM),$(HAVE_MPI)),$(BUILD)/haloconv_mpi.so)
-PLOT_PART := $(if $(and $(PROGRAM),$(HAVE_CAIRO)),$(BUILD)/haloconv_plot.so)
 PANEL_PART := $(if $(and $(PROGRAM),$(HAVE_WEBSOCKETS)),$(BUILD)/haloconv_panel.so)
 
 # The plugin needs libsndfile for the masks that it ships with.
@@ -253,7 +248,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross deb browser site)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
         ladder rung run-rung check deb fresh-test release release-test abi adapter-test
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) \
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(PANEL_PART) \
      $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(VST3_MASKS) $(WINDOW)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: $(or $(NO_PKG_CONFIG),the program needs libsndfile and jansson); only the library was built (make setup installs them)"
@@ -342,15 +337,7 @@ $(BUILD)/native/haloconv: FORCE
 	@$(MAKE) --no-print-directory QUIET=1 BUILD=$(BUILD)/native CC='$(CC_FOR_BUILD)' AR=ar PKG_CONFIG='$(PKG_CONFIG_FOR_BUILD)' \
 	  CPPFLAGS= CFLAGS='$(CFLAGS_FOR_BUILD)' LDFLAGS= ARCHIVE_LIB= WITH_ARCHIVE=0 WITH_CUDA=0 WITH_SNDFILE=1 WITH_JANSSON=1 $@
 endif
-# The calls of MPI are in a library of their own, which the program loads only under mpirun.
-$(BUILD)/haloconv_mpi.so: host/batch/mpi/ranks_mpi.c host/batch/ranks.h $(BUILD)/flags
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,ompi-c) -o $@
-# Cairo is in a library of its own, too: the program loads it to write a PNG.
-$(BUILD)/haloconv_plot.so: host/plot/cairo/png_cairo.c $(wildcard host/plot/*.h host/plot/cairo/*.h) $(BUILD)/flags
-	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,cairo) -lm -o $@
-# So is libwebsockets: the program loads it for --panel.
+# libwebsockets is in a library of its own, which the program loads for --panel.
 $(BUILD)/haloconv_panel.so: host/panel/lws/panel_lws.c $(wildcard host/panel/*.h) $(BUILD)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -shared $(ALL_LDFLAGS) $< $(call pkg,--cflags --libs,libwebsockets) -o $@

@@ -6,7 +6,7 @@ $(WHEEL_LIBRARY) $(WHEEL_PROGRAM): private ALL_LDFLAGS += -Wl,-s,--disable-new-d
 $(WHEEL_LIBRARY): private ALL_LDFLAGS += $(OLD_HYPOT)
 $(WHEEL_LIBRARY) $(WHEEL_PROGRAM): $(OLD_HYPOT)
 # The program of a wheel has no live sessions: libjack must be that of the machine's server, and PortAudio needs it.
-WHEEL_WITHOUT := JACK PIPEWIRE PORTAUDIO ALSA LO SAMPLERATE WEBSOCKETS CAIRO MPI LV2 CLAP VST3
+WHEEL_WITHOUT := JACK PIPEWIRE PORTAUDIO ALSA LO SAMPLERATE WEBSOCKETS CAIRO LV2 CLAP VST3
 WHEEL_HOST := $(patsubst %.c,$(BUILD)/wheel/%.o,$(shell grep -rlE --include='*.c' \
                 'HC_WITH_($(subst $(space),|,$(WHEEL_WITHOUT)))' host))
 $(WHEEL_HOST): $(BUILD)/wheel/%.o: %.c $(BUILD)/flags
@@ -78,8 +78,8 @@ unit = sed -e '/^@$(2)@/d' -e 's|^@$(1)@||' -e 's|@PREFIX@|$(PREFIX)|' host/halo
 install: all impulses
 	$(INSTALL) -d $(addprefix $(TO)/,bin include share/man/man1 share/haloconv/impulses) $(TO_LIB)/pkgconfig
 	$(if $(PROGRAM),$(INSTALL_BINARY) $(PROGRAM) $(TO)/bin/haloconv)
-	$(if $(MPI_PART)$(PLOT_PART)$(PANEL_PART),$(INSTALL) -d $(TO)/lib/haloconv && \
-	  $(INSTALL_BINARY) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) $(TO)/lib/haloconv/)
+	$(if $(PANEL_PART),$(INSTALL) -d $(TO)/lib/haloconv && \
+	  $(INSTALL_BINARY) $(PANEL_PART) $(TO)/lib/haloconv/)
 	$(if $(CUDA_MODULE),$(INSTALL) -d $(TO_LIB)/haloconv && $(INSTALL_BINARY) $(CUDA_MODULE) $(TO_LIB)/haloconv/)
 	$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(TO)/include/
 	$(INSTALL) -m 644 $(BUILD)/libhaloconv.a $(TO_LIB)/

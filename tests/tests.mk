@@ -168,10 +168,10 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 # The findings of tests/tools/lint beyond its base line, which holds for a build without CUDA. clang, if it is here, must
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
-                $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) $(if $(PANEL_PART),host/*/lws/*.c) \
+                $(if $(PANEL_PART),host/*/lws/*.c) \
                 $(if $(BUNDLE),$(filter-out $(if $(CLAP),,plugins/haloconv.clap/%) $(if $(VST3),,plugins/haloconv.vst3/%) $(if $(WINDOW),,plugins/window/% %_window.c %/ui.c %/clap_gui.c %/vst3_view.c),$(wildcard plugins/*/*.c))))
 LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DISA=base -DSUB=4 -DMODULE_VERSION=\"$(MODULE_VERSION)\" -DLIBDIR=\"\" \
-             $(CLAP_FLAGS) $(VST3_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW) -DHC_PLUGIN_MASKS -DHC_MASKS_TAR=\"LICENSE\" -DHC_MASKS_ID=\"0\" $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo)) $(WINDOW_FLAGS)
+             $(CLAP_FLAGS) $(VST3_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW) -DHC_PLUGIN_MASKS -DHC_MASKS_TAR=\"LICENSE\" -DHC_MASKS_ID=\"0\" $(WINDOW_FLAGS)
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:
 	@$(if $(CLANG_TEST),$(MAKE) --no-print-directory QUIET=1 CC=clang OPT=-O1 WERROR=1 WITH_CUDA=0 BUILD=$(BUILD)/clang \

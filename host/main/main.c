@@ -36,8 +36,7 @@ static const char *const parts[] = {PART(HC_WITH_SNDFILE, "sndfile"),
                                     PART(HC_WITH_WEBSOCKETS, "websockets"),
                                     PART(HC_WITH_LV2, "lv2"),
                                     PART(HC_WITH_CLAP, "clap"),
-                                    PART(HC_WITH_VST3, "vst3"),
-                                    PART(HC_WITH_MPI, "mpi")};
+                                    PART(HC_WITH_VST3, "vst3")};
 
 static const struct command {
     const char *name, *usage, *text;

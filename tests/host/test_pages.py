@@ -178,7 +178,7 @@ SERVER, CARD, GPU, LONG = "a JACK server or PipeWire", "a sound card", "a GPU", 
 PARSED = [  # the first that matches is why an example is read by the option parser alone
     (r"haloconv (jack|pipewire|run)\b|(measure|room) .*--jack", SERVER), (r"haloconv (live|room)\b|--portaudio", CARD),
     (r"--backend (cuda|hybrid)", GPU), (r"bench (engine .*--time 60|capacity|scene --(find|offline))", LONG)]
-OF_OTHERS = r"systemctl|journalctl|oscdump|oscsend|sbatch|#SBATCH|#!|batch \.\.\.|pip |python -m"  # other programs
+OF_OTHERS = r"systemctl|journalctl|oscdump|oscsend|sbatch|mpirun |#SBATCH|#!|batch \.\.\.|pip |python -m"  # other programs
 
 
 def help_of(command, **environment):
@@ -410,7 +410,7 @@ def test_a_default_that_is_given_changes_nothing(example_folder, line, options):
 SOURCES = {path: path.read_text() for folder in ["dsp", "host", "plugins", "kernels"]
            for path in (ROOT / folder).rglob("*.*") if path.suffix in {".c", ".h", ".cu", ".cpp", ".py"}}
 LITERALS = {path: re.findall(r'"((?:[^"\\\n]|\\.)*)"', text) for path, text in SOURCES.items() if path.suffix != ".py"}
-OTHERS_VARIABLES = {"CUDA_VISIBLE_DEVICES", "LV2_PATH", "USER",  # of CUDA, of hosts, of the shell
+OTHERS_VARIABLES = {"OMPI_COMM_WORLD_RANK", "CUDA_VISIBLE_DEVICES", "LV2_PATH", "USER",  # of CUDA, of hosts, of the shell
                     "CUDA_LAUNCH_BLOCKING", "DISPLAY", "HOME", "PATH", "PIPEWIRE_DEBUG", "PIPEWIRE_REMOTE",
                     "PIPEWIRE_RUNTIME_DIR", "WATCHDOG_PID"}
 NO_VARIABLES = r"WITH_\w+|AF_INET|SOCK_DGRAM|RLIMIT_\w+|S24_4LE|WAVE_\w+"

@@ -20,7 +20,7 @@ linked = $(call linked_once,$(call linked_once,$(call linked_once,$(1))))
 TEST_SOURCES := $(wildcard tests/*/*.c)
 HELPERS := $(filter-out $(if $(CLAP),,clap_host) $(if $(VST3),,vst3_host),$(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES)))))
 TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_SOURCES)))) \
-              bank_dump measure lv2_instances jack_stage pipewire_stage take_stage bench_fft bench_plugins
+              bank_dump measure lv2_instances jack_stage pipewire_stage take_stage bench_fft bench_plugins bench_offline bench_render
 $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
@@ -53,7 +53,7 @@ $(FAKE)/other/libhaloconv.so: $(filter-out %/gpu_module.o,$(DSP_OBJS)) $(FAKE)/o
 $(patsubst %,$(BUILD)/tests/%_test,gpu_module lv2_module): | $(FAKE_MODULES)
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)'
 NEIGHBOUR := $(if $(PROGRAM),$(if $(SAN),,$(BUILD)/tests/libneighbour.so))
-TEST_TOOLS := $(FAKE_MODULES) $(NEIGHBOUR) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
+TEST_TOOLS := $(FAKE_MODULES) $(NEIGHBOUR) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,bench_offline bench_render haloconv_faulty haloconv_faults haloconv_riff)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage no_sequencer.so)) \
               $(if $(HAVE_PIPEWIRE),$(addprefix $(BUILD)/tests/,pipewire_stage callback_trap.so))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \

@@ -69,8 +69,7 @@ static const struct command {
     {"bench engine", "", "how long each block of an engine takes, paced by the clock", bench_engine_command, false},
     {"bench capacity", "", "the largest matrix and the most channels without a miss", bench_capacity_command, false},
     {"bench costs", "", "what convolution costs here; kept for every later plan", bench_costs_command, false},
-    {"bench offline", "", "a long sound from memory to memory", bench_offline_command, false},
-    {"bench scene", "", "steered sources, paced by the clock, and moving sources of whole signals", bench_scene_command,
+    {"bench scene", "", "steered sources, paced by the clock", bench_scene_command,
      false},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
@@ -194,7 +193,7 @@ static int bench(int argc, char **argv)
     if (argc > 2 && strcmp(argv[2], "kernels") == 0) /* a command up to version 0.1 */
         return message_error("bench kernels: the kernel ladder is a separate program; build it with `make ladder` in "
                              "the source tree and run build/haloconv-ladder");
-    return message_usage("bench", "needs engine, capacity, costs, offline or scene%s%s", argc > 2 ? ", and got " : "",
+    return message_usage("bench", "needs engine, capacity, costs or scene%s%s", argc > 2 ? ", and got " : "",
                          argc > 2 ? argv[2] : "");
 }
 

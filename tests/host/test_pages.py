@@ -177,7 +177,7 @@ KEMAR = pathlib.Path("/usr/share/libmysofa/MIT_KEMAR_normal_pinna.sofa")
 SERVER, CARD, GPU, LONG = "a JACK server or PipeWire", "a sound card", "a GPU", "a minute or more"
 PARSED = [  # the first that matches is why an example is read by the option parser alone
     (r"haloconv (jack|pipewire|run)\b|(measure|room) .*--jack", SERVER), (r"haloconv (live|room)\b|--portaudio", CARD),
-    (r"--backend (cuda|hybrid)", GPU), (r"bench (engine .*--time 60|capacity|scene --(find|offline))", LONG)]
+    (r"--backend (cuda|hybrid)", GPU), (r"bench (engine .*--time 60|capacity|scene --find)", LONG)]
 OF_OTHERS = r"systemctl|journalctl|oscdump|oscsend|sbatch|mpirun |#SBATCH|#!|batch \.\.\.|pip |python -m"  # other programs
 
 
@@ -348,7 +348,7 @@ GIVEN = [  # a command, and its defaults as options, which then change nothing
     ("info stereo.wav --json --plot y.svg", "--smooth 1/24 --frequencies 20,20000 --backend cpu --rate 48000 "
      "--panels impulse,step,magnitude,phase,group-delay"),
     ("batch --inputs shards-00[01].tar --masks rooms/*.wav -o y", "--pairs all --members *"),
-    ("bench scene --offline --jobs 1 --length 0.01 --entries 1 --sources 1 --json --seconds 0.01", "--steer-threads 0")]
+    ("bench scene --entries 1 --sources 1 --json --seconds 0.01 --time 0.01", "--steer-threads 0")]
 STATED = {"fade": ("dsp/live/open.c", "c->fade_ms = {};"), "standby": ("dsp/live/open.c", "c->standby_share = 0.{:.1}"),
           "sources": ("host/live/session.c", "n_sources > 0 ? n_sources : {}"),
           "first-mask": ("host/live/live_command.c", "s->first_mask ? s->first_mask : {}"),

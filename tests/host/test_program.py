@@ -104,7 +104,7 @@ def test_memory_does_not_grow_with_a_pipe(folder):
     assert rss[1] - rss[0] < 10, rss
 
 
-BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench offline", "bench scene"]
+BENCH_HELPS = ["bench", "bench engine", "bench capacity", "bench costs", "bench scene"]
 MASK_HELPS = [f"mask {operation}" for operation in ("convolve", "add", "blend", "channels", "trim", "fade", "align",
                                                     "reverse", "stretch", "split", "decay", "normalise")]
 DESIGN_HELPS = ["design", "design crossover", "design correct", "design target", "design invert", "design minphase"]
@@ -156,10 +156,14 @@ def test_a_pipe_that_its_reader_closes_is_named(folder, output):
     assert process.returncode == 1 and "-: cannot be written: its reader has closed the pipe; let it read" in said, said
 
 
-def test_bench_offline_needs_no_gpu(folder):
-    said = good("bench", "offline", "--seconds", 1, "--mask", 1, "--runs", 1, "--json").stdout
+@pytest.mark.parametrize("words", [["bench_offline", "--seconds", 1, "--mask", 1, "--runs", 1],
+                                   ["bench_render", "--jobs", 1, "--length", 0.01, "--entries", 2, "--seconds", 0.01,
+                                    "--time", 0.01, "--backend", "cpu"]])
+def test_benches_from_memory_to_memory_need_no_gpu(words):
+    command = [BUILD / "tests" / words[0], *map(str, words[1:]), "--json"]
+    said = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=60).stdout)
     has_gpu = "cuda:0" in haloconv("devices").stdout
-    assert ("cpu" in json.loads(said)["device"]) != has_gpu
+    assert said.get("hours", 1) > 0 and ("device" not in said or ("cpu" in said["device"]) != has_gpu)
 
 
 def completed(*words):

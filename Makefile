@@ -220,7 +220,7 @@ MODULE_FLAGS = -DMODULE_VERSION='"$(MODULE_VERSION)"' -DLIBDIR='"$(LIBDIR)"'
 HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c)) $(BUILD)/host/panel/panel_pages.o
 $(DSP_OBJS) $(filter $(BUILD)/host/files/%,$(HOST_OBJS)): private ALL_CFLAGS += $(SPEED)
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)
-MAN_PAGE := $(if $(PROGRAM),$(BUILD)/haloconv.1)
+MAN_PAGES := $(if $(PROGRAM),$(patsubst host/man/%.in,$(BUILD)/%,$(wildcard host/man/*.in)))
 COMPLETION := $(if $(PROGRAM),$(BUILD)/haloconv.bash)
 PANEL_PART := $(if $(and $(PROGRAM),$(HAVE_WEBSOCKETS)),$(BUILD)/haloconv_panel.so)
 
@@ -248,7 +248,7 @@ SETUPS := $(addprefix setup-,build test lint bench cross deb browser site)
 .PHONY: gpu-module race-storms cross-programs fuzz-targets all setup $(SETUPS) $(SETUP_GOALS) $(SETUP_GOALS:%=run-%) impulses wheel wheel-metadata cross-wheel install uninstall clean \
         ladder rung run-rung check deb fresh-test release release-test abi adapter-test
 .DELETE_ON_ERROR:
-all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGE) $(COMPLETION) $(PANEL_PART) \
+all: $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so $(CUDA_MODULE) $(PROGRAM) $(MAN_PAGES) $(COMPLETION) $(PANEL_PART) \
      $(BUNDLE:%=%/manifest.ttl) $(CLAP) $(VST3) $(VST3_INFO) $(VST3_MASKS) $(WINDOW)
 ifeq ($(PROGRAM),)
 	@echo "haloconv: $(or $(NO_PKG_CONFIG),the program needs libsndfile and jansson); only the library was built (make setup installs them)"
@@ -322,13 +322,16 @@ $(BUILD)/libhaloconv.so.1: $(BUILD)/libhaloconv.so
 # The program uses the shared library. Filters, transforms and resampling that the library does not export are its own.
 $(BUILD)/haloconv: $(HOST_OBJS) $(BUILD)/libhaloconv.so | $(BUILD)/libhaloconv.a $(BUILD)/libhaloconv.so.1
 	$(call link,$(BUILD)/libhaloconv.so $(BUILD)/libhaloconv.a $(HOST_LIBS) $(LIB_LIBS) -ldl '-Wl$(comma)-rpath$(comma)$$ORIGIN:$$ORIGIN/../lib')
-# The program writes its options into its man page and its completion for bash: @haloconv COMMAND@ becomes the options of
-# that command, as its --help has them; @haloconv@ the synopsis. When cross-compiling, a program for this machine does it:
-# HALOCONV_FOR_BUILD, or one that is compiled here, with this machine's libsndfile and jansson; without them the build fails.
+# The program writes its options into its man pages and its completion for bash: @haloconv COMMAND@ becomes the options of
+# that command, as its --help has them; @haloconv --_man PAGE@ the synopsis of a page; @haloconv --_man@ the list of commands.
+# When cross-compiling, a program for this machine does it: HALOCONV_FOR_BUILD, or one that is compiled here, with this machine's
+# libsndfile and jansson; without them the build fails.
 WRITER := $(if $(CROSS_PREFIX),$(or $(HALOCONV_FOR_BUILD),$(BUILD)/native/haloconv),$(PROGRAM))
-$(MAN_PAGE) $(COMPLETION): $(BUILD)/haloconv.%: host/haloconv.%.in $(WRITER)
-	$(call say,$(if $(filter 1,$*),MAN,BASH),$@)
-	$(Q)sed 's|@VERSION@|$(VERSION)|' $< | while IFS= read -r line; do case $$line in \
+$(MAN_PAGES): $(BUILD)/%: host/man/%.in
+$(COMPLETION): $(BUILD)/%: host/%.in
+$(MAN_PAGES) $(COMPLETION): $(WRITER)
+	$(call say,$(if $(filter %.bash,$@),BASH,MAN),$@)
+	$(Q)sed 's|@VERSION@|$(VERSION)|' $(filter %.in,$^) | while IFS= read -r line; do case $$line in \
 	  @haloconv*@) words=$${line#@haloconv}; words=$${words%@}; \
 	    case $$words in *--_*) ;; *) words="$$words --_man" ;; esac; $(WRITER) $$words || exit 1 ;; \
 	  *) printf '%s\n' "$$line" ;; esac; done >$@

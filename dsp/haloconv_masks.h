@@ -78,8 +78,7 @@ enum {                        /* flags of hc_responses_load                     
 };
 
 /* Reads a mask from a file: a sound file, a text of coefficients, filters or a configuration of this or another
- * program. haloconv(1) lists the kinds, by extension and content, in DESCRIPTION, CONFIGURATIONS and FILES OF OTHER
- * PROGRAMS.
+ * program. haloconv(1) and haloconv-masks(5) list the kinds, by extension and content.
  *
  * rate: resample to this rate in Hz, and keep the gain of the response; 0: keep the rate of the files. Filters are
  * computed for this rate, or for 48000 Hz with a warning.

@@ -72,7 +72,7 @@ typedef struct hc_bank_options { /* a field that is 0 has the default           
 enum { HC_GRID_NONE = -1, HC_MIX_NONE = -1 /* hc_live_config.mix_entries */ };
 
 /* Reads a bank from a file: .sofa, a list (.csv), a folder of sound files, or one sound file, whose entry has no
- * position. haloconv(1), BANKS OF RESPONSES, describes them, with their positions, delays and units.
+ * position. haloconv-masks(5), BANKS OF RESPONSES, describes them, with their positions, delays and units.
  *
  * rate: resample to this rate in Hz and keep the gain; 0: keep the file's rate. options: NULL: all defaults. A grid
  * keeps the entries of the file, with their numbers. It adds entries behind them, in directions that are far from all

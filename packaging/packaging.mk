@@ -74,9 +74,13 @@ unit_folder = $(or $(shell $(PKG_CONFIG) --define-variable=prefix=$(PREFIX) --de
 USER_UNITS ?= $(call unit_folder,systemduserunitdir,$(PREFIX)/lib/systemd/user)
 SYSTEM_UNITS ?= $(call unit_folder,systemdsystemunitdir,$(PREFIX)/lib/systemd/system)
 unit = sed -e '/^@$(2)@/d' -e 's|^@$(1)@||' -e 's|@PREFIX@|$(PREFIX)|' host/haloconv@.service.in
+MAN_SECTIONS := $(patsubst .%,%,$(sort $(suffix $(MAN_PAGES))))
+# man_names COMMAND: for each further name that the NAME line of a page has, which becomes a link to the page
+man_names = @for page in $(notdir $(MAN_PAGES)); do n=$${page\#\#*.}; folder=$(TO)/share/man/man$$n; \
+  for name in $$(sed -n '/^.SH NAME/{n;s/ \\-.*//;s/\\//g;s/[^,]*,*//;s/,//g;p;}' $(BUILD)/$$page); do $(1); done; done
 # The program looks for its parts in ../lib/haloconv, whatever LIBDIR is.
 install: all impulses
-	$(INSTALL) -d $(addprefix $(TO)/,bin include share/man/man1 share/haloconv/impulses) $(TO_LIB)/pkgconfig
+	$(INSTALL) -d $(addprefix $(TO)/,bin include share/haloconv/impulses) $(TO_LIB)/pkgconfig
 	$(if $(PROGRAM),$(INSTALL_BINARY) $(PROGRAM) $(TO)/bin/haloconv)
 	$(if $(PANEL_PART),$(INSTALL) -d $(TO)/lib/haloconv && \
 	  $(INSTALL_BINARY) $(PANEL_PART) $(TO)/lib/haloconv/)
@@ -89,7 +93,9 @@ install: all impulses
 	ln -sf $(SO_NAME) $(TO_LIB)/$(SO)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' -e 's|@VERSION@|$(VERSION)|' \
 	  -e 's|@LIBS@|$(strip $(LIB_LIBS))|' dsp/haloconv.pc.in >$(TO_LIB)/pkgconfig/haloconv.pc
-	$(if $(MAN_PAGE),$(INSTALL) -m 644 $(MAN_PAGE) $(TO)/share/man/man1/)
+	$(foreach n,$(MAN_SECTIONS),$(INSTALL) -d $(TO)/share/man/man$(n) && \
+	  $(INSTALL) -m 644 $(filter %.$(n),$(MAN_PAGES)) $(TO)/share/man/man$(n)/ &&) true
+	$(call man_names,ln -sf $$page $$folder/$$name.$$n)
 	$(if $(COMPLETION),$(INSTALL) -d $(TO_COMPLETIONS) && $(INSTALL) -m 644 $(COMPLETION) $(TO_COMPLETIONS)/haloconv)
 	$(if $(PYTHON_FOLDER),$(INSTALL) -d $(DESTDIR)$(PYTHON_FOLDER)/haloconv/_adapters && \
 	  $(INSTALL) -m 644 plugins/python/haloconv/*.py plugins/python/haloconv/py.typed $(DESTDIR)$(PYTHON_FOLDER)/haloconv/ && \
@@ -119,7 +125,9 @@ endif
 uninstall:
 	rm -f $(TO)/bin/haloconv $(PUBLIC_HEADERS:dsp/%=$(TO)/include/%)
 	rm -f $(TO_LIB)/libhaloconv.a $(TO_LIB)/pkgconfig/haloconv.pc
-	rm -f $(TO_LIB)/$(SO) $(TO_LIB)/$(SO_NAME) $(TO_LIB)/$(SO).$(VERSION) $(TO)/share/man/man1/haloconv.1
+	rm -f $(TO_LIB)/$(SO) $(TO_LIB)/$(SO_NAME) $(TO_LIB)/$(SO).$(VERSION)
+	rm -f $(foreach n,$(MAN_SECTIONS),$(patsubst $(BUILD)/%,$(TO)/share/man/man$(n)/%,$(filter %.$(n),$(MAN_PAGES))))
+	$(call man_names,rm -f $$folder/$$name.$$n)
 	rm -f $(TO_COMPLETIONS)/haloconv $(TO)/share/metainfo/$(METAINFO)
 	rm -f $(DESTDIR)$(USER_UNITS)/haloconv@.service $(DESTDIR)$(SYSTEM_UNITS)/haloconv@.service
 	rm -f $(TO_LIB)/haloconv/libhaloconv_cuda.so

@@ -25,6 +25,7 @@ from _pytest._io import TerminalWriter
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = (ROOT / os.environ.get("BUILD", "build")).resolve()
 HALOCONV = (ROOT / os.environ.get("HALOCONV", str(BUILD / "haloconv"))).resolve()
+MAN_PAGES = sorted(BUILD.glob("haloconv*.[157]"))
 ARCHS = re.findall(r"code=sm_(\d+)", (BUILD / "cuda_flags").read_text() if (BUILD / "cuda_flags").exists() else "")
 CUDA = f"CUDA_ARCHS={' '.join(ARCHS)}" if ARCHS else "WITH_CUDA=0"  # makes another make build what this build has
 PUBLIC_HEADERS = sorted((ROOT / "dsp").glob("haloconv*.h"))  # installed; dsp/bench.h is not

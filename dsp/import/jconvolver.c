@@ -1,4 +1,4 @@
-/* jconvolver - reads the text format of jconvolver and mcfx_convolver. host/haloconv.1.in has the grammar.
+/* jconvolver - reads the text format of jconvolver and mcfx_convolver. haloconv-masks(5) has the grammar.
  *
  * Each command takes effect when its line is read: a file is opened then. A /cd sets the folder of the files below it;
  * configuration_folders.c resolves their paths. */

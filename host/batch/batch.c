@@ -155,7 +155,7 @@ static const struct command_line batch_line = {
         "(a sound that is added) and snr (in dB). A mask or a noise that is a pattern (*, ?, [ ]) becomes one of its "
         "files, drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar "
         "file (.tar, .tar.gz, .tgz) becomes a tar file with the same members in the same order, its sounds convolved. "
-        "The man page has the details.\v"
+        "haloconv-batch(1) has the details.\v"
         "The outputs do not depend on the number of workers or shares.\n\n"
         "  haloconv batch --inputs 'speech/*.wav' --masks 'rooms/*.wav' \\\n"
         "    --pairs random:1 --level rms -o wet",

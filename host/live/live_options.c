@@ -174,14 +174,14 @@ const struct option_row live_options[] = {
      "off), "
      "/bypass 0|1, /ab to compare two masks, /source/N/aed, /listener/xyz, /ypr and others for a bank's sources, "
      "/subscribe for all changes, and /stats for the statistics as JSON. "
-     "haloconv(1) has the answers. A message that fails is answered by /error with the reason",
+     "haloconv-osc(7) has the answers. A message that fails is answered by /error with the reason",
      read_port, LIVE_OPTION_TO(osc), .max = 65535},
     {"panel", 0, "[HOST:]PORT",
      "Show a page in the browser with meters, spectra, masks, gains, sources and the log, at an address that is "
      "printed, "
      "from this machine only unless HOST is given (0.0.0.0: from anywhere, with the token in the printed address); "
      "port "
-     "0 chooses a free one. haloconv(1) has the protocol, for panels of others",
+     "0 chooses a free one. haloconv-osc(7) has the protocol, for panels of others",
      read_port, LIVE_OPTION_TO(panel.where), .max = 65535},
     {"panel-folder", 0, "DIR",
      "Store the masks that the panel uploads in this folder [a new one in $XDG_RUNTIME_DIR or /tmp, removed at the "

@@ -18,7 +18,7 @@ enum { STACK_BYTES = 128 * 1024 };
 #endif
 enum { SPARE_BYTES = 256 * 1024 * 1024 };
 
-const char realtime_remedy[] = "see REAL-TIME PRIORITY in haloconv(1)";
+const char realtime_remedy[] = "see REAL-TIME PRIORITY in haloconv-run(1)";
 
 void realtime_touch_stack(void)
 {

@@ -433,7 +433,7 @@ static bool read_command(const struct osc_message *message, struct command *comm
         return message->has_number || message_write(why, cap, "bypass needs 0 or 1");
     }
     if (strcmp(path, "/mask") != 0)
-        return message_write(why, cap, "this message does not exist with these arguments; see OSC in haloconv(1)");
+        return message_write(why, cap, "this message does not exist with these arguments; see haloconv-osc(7)");
     read_mask(message, command);
     return true;
 }

@@ -1,5 +1,5 @@
 /* remote - a live session by OSC, over UDP and from the panels in browsers: messages become commands and are answered,
- * and subscribers get the state. haloconv(1) lists the messages. Control thread.
+ * and subscribers get the state. haloconv-osc(7) lists the messages. Control thread.
  *
  * Bounds: 8 subscribers over UDP, each for a minute unless it subscribes again, and the clients of a panel. They get a
  * changed value at most 20 times a second, and load and peaks as often as remote_set_levels is called. A host gets at

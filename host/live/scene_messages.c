@@ -176,7 +176,7 @@ bool scene_message_read(const struct osc_message *message, struct scene_change *
 {
     int source;
     const struct form *form = find(message->path, &source);
-    if (!form) return message_write(why, cap, "this message does not exist; see OSC in haloconv(1)");
+    if (!form) return message_write(why, cap, "this message does not exist; see haloconv-osc(7)");
     *change = (struct scene_change){.act = form->act, .dialect = form->dialect, .source = source};
     if (read_off(message, change) || form->act == SCENE_NONE) return true;
     /* The minimum distance may be left out: it is then a quarter of the reference, a gain of 12 dB. */

@@ -1,4 +1,5 @@
-/* scene_messages - OSC messages about sources and the listener: ours, and those of head trackers. See haloconv(1). */
+/* scene_messages - OSC messages about sources and the listener: ours, and those of head trackers. haloconv-scenes(7)
+ * lists them. */
 #ifndef SCENE_MESSAGES_H
 #define SCENE_MESSAGES_H
 

@@ -6,8 +6,10 @@
 #include "host/live/nsm.h"
 #include "host/message.h"
 #include "host/option.h"
+#include "host/own_library.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -40,37 +42,42 @@ static const char *const parts[] = {PART(HC_WITH_SNDFILE, "sndfile"),
 
 static const struct command {
     const char *name, *usage, *text;
+    const char *page; /* its man page: "haloconv-" and this; "": haloconv(1) */
     int (*run)(int argc, char **argv);
     bool one_connection;
 } commands[] = {
-    {"convolve", "INPUT MASK -o OUTPUT", "a sound file through a mask", convolve_command, true},
-    {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", batch_command, true},
-    {"live", "MASK...", "microphone to speakers", live_command, false},
-    {"jack", "MASK...", "a JACK client with one port a channel", jack_command, false},
-    {"pipewire", "MASK...", "a PipeWire node with one port a channel", pipewire_command, false},
-    {"run", "PRESET", "jack, pipewire or live, as a file of options says", run_command, false},
-    {"presets", "", "the presets, and their folders", presets_command, false},
-    {"devices", "", "GPUs and audio devices", devices_command, false},
-    {"room", "", "measure and correct loudspeakers, step by step", room_command, false},
-    {"measure", "-o MASK", "impulse responses of a room, by sweeps", measure_command, false},
-    {"design correct", "FILE... -o MASK", "a filter that corrects measured loudspeakers", design_correct_command,
+    {"convolve", "INPUT MASK -o OUTPUT", "a sound file through a mask", "convolve", convolve_command, true},
+    {"batch", "MANIFEST -o FOLDER", "many sound files through many masks", "batch", batch_command, true},
+    {"live", "MASK...", "microphone to speakers", "live", live_command, false},
+    {"jack", "MASK...", "a JACK client with one port a channel", "jack", jack_command, false},
+    {"pipewire", "MASK...", "a PipeWire node with one port a channel", "pipewire", pipewire_command, false},
+    {"run", "PRESET", "jack, pipewire or live, as a file of options says", "run", run_command, false},
+    {"presets", "", "the presets, and their folders", "run", presets_command, false},
+    {"devices", "", "GPUs and audio devices", "", devices_command, false},
+    {"room", "", "measure and correct loudspeakers, step by step", "room", room_command, false},
+    {"measure", "-o MASK", "impulse responses of a room, by sweeps", "measure", measure_command, false},
+    {"design correct", "FILE... -o MASK", "a filter that corrects measured loudspeakers", "design-correct",
+     design_correct_command, false},
+    {"design target", "CURVE -o MASK", "a filter with the gain of a curve", "design-target", design_target_command,
      false},
-    {"design target", "CURVE -o MASK", "a filter with the gain of a curve", design_target_command, false},
-    {"design invert", "MASK -o MASK", "the inverse of a mask", design_invert_command, false},
-    {"design minphase", "MASK -o MASK", "a mask with minimum phase", design_minphase_command, false},
-    {"design crossover", "--cutoff HZ -o MASK", "the filters of a crossover, and their configuration",
+    {"design invert", "MASK -o MASK", "the inverse of a mask", "design-target", design_invert_command, false},
+    {"design minphase", "MASK -o MASK", "a mask with minimum phase", "design-target", design_minphase_command, false},
+    {"design crossover", "--cutoff HZ -o MASK", "the filters of a crossover, and their configuration", "design",
      design_crossover_command, false},
-    {"design", "KIND -o MASK", "a low-pass, high-pass, ... or a synthetic room", design_command, false},
-    {"mask", "OPERATION MASK... -o MASK", "convolve, trim, fade, align, ... masks", mask_command, false},
-    {"masks", "", "the masks that ship, by name", masks_command, false},
-    {"info", "MASK...", "the figures of a mask, and the plan for it; plots", info_command, false},
-    {"check", "CONF", "every error of a configuration", check_command, false},
-    {"import", "FILE -o CONF", "the configuration of another program as one of jconvolver", import_command, false},
-    {"bench engine", "", "how long each block of an engine takes, paced by the clock", bench_engine_command, false},
-    {"bench capacity", "", "the largest matrix and the most channels without a miss", bench_capacity_command, false},
-    {"bench costs", "", "what convolution costs here; kept for every later plan", bench_costs_command, false},
-    {"bench scene", "", "steered sources, paced by the clock", bench_scene_command,
+    {"design", "KIND -o MASK", "a low-pass, high-pass, ... or a synthetic room", "design", design_command, false},
+    {"mask", "OPERATION MASK... -o MASK", "convolve, trim, fade, align, ... masks", "mask", mask_command, false},
+    {"masks", "", "the masks that ship, by name", "", masks_command, false},
+    {"info", "MASK...", "the figures of a mask, and the plan for it; plots", "info", info_command, false},
+    {"check", "CONF", "every error of a configuration", "check", check_command, false},
+    {"import", "FILE -o CONF", "the configuration of another program as one of jconvolver", "check", import_command,
      false},
+    {"bench engine", "", "how long each block of an engine takes, paced by the clock", "bench", bench_engine_command,
+     false},
+    {"bench capacity", "", "the largest matrix and the most channels without a miss", "bench", bench_capacity_command,
+     false},
+    {"bench costs", "", "what convolution costs here; kept for every later plan", "bench", bench_costs_command, false},
+    {"bench scene", "", "steered sources, paced by the clock, and moving sources of whole signals", "bench",
+     bench_scene_command, false},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -85,7 +92,8 @@ static void print_help(FILE *file, bool only_bench)
         fprintf(file, "  %-45s %s\n", line, commands[i].text);
     }
     fputs("\n"
-          "  haloconv help COMMAND                    all options of a command, with examples; or COMMAND --help\n"
+          "  haloconv COMMAND --help                  all options of a command, with examples\n"
+          "  haloconv help COMMAND                    the man page of a command; in a pipe the same text as --help\n"
           "  haloconv --version                       version, and what this build can do\n",
           file);
     if (only_bench) return;
@@ -94,7 +102,7 @@ static void print_help(FILE *file, bool only_bench)
           "line, a column a channel). M mask channels on C input channels: M = 1, the same on every channel; M = C,\n"
           "channel by channel; C = 1, an output a mask channel; C = 2 and M = 4, true stereo (L>L L>R R>L R>R).\n"
           "Or a configuration (.conf), a matrix in the format of jconvolver and mcfx_convolver, or a file of another\n"
-          "program: `man haloconv` lists those that are read, and `haloconv import` converts them. hall-%r.wav stands\n"
+          "program: `man haloconv-masks` lists those, and `haloconv import` converts them. hall-%r.wav stands\n"
           "for a mask for each rate: hall-44100.wav, hall-96000.wav; a missing one is resampled from another. `hall`\n"
           "is a mask that ships; `haloconv masks` lists them.\n"
           "\n"
@@ -151,15 +159,29 @@ static void print_version(void)
     putchar('\n');
 }
 
-/* Prints the synopsis of the man page, for the Makefile. */
-static void print_man(void)
+/* Prints the synopsis of a command's man page, for the Makefile; NULL: the list of all commands, with their pages. */
+static void print_man(const char *page)
 {
-    for (int i = 0; i < N_COMMANDS; i++) {
-        printf("%s\\fBhaloconv %s\\fR \\fI", i > 0 ? ".br\n" : "", commands[i].name);
-        option_print_roff(commands[i].usage);
-        printf("%s[OPTIONS]\\fR\n", *commands[i].usage ? " " : "");
+    const char *line_end = "";
+    if (!page) printf(".PD 0\n");
+    for (const struct command *command = commands; command < commands + N_COMMANDS; command++) {
+        if (!page) {
+            printf(".TP 18\n.B %s\n", command->name);
+            option_print_roff(command->text);
+            if (*command->page) {
+                printf(": \\fB\\%%haloconv\\-");
+                for (const char *at = command->page; *at; at++) printf("%s%c", *at == '-' ? "\\" : "", *at);
+                printf("\\fR(1)");
+            }
+            putchar('\n');
+        } else if (strcmp(page, command->page) == 0) {
+            printf("%s\\fBhaloconv %s\\fR \\fI", line_end, command->name);
+            option_print_roff(command->usage);
+            printf("%s[OPTIONS]\\fR\n", *command->usage ? " " : "");
+            line_end = ".br\n";
+        }
     }
-    printf(".br\n\\fBhaloconv\\fR {\\fB\\-\\-help\\fR|\\fB\\-\\-version\\fR}\n");
+    if (!page) printf(".PD\n");
 }
 
 /* Prints every option of every command, for the completion of shells: host/haloconv.bash.in. */
@@ -171,16 +193,33 @@ static int print_completion(void)
     return status;
 }
 
-/* Runs a command of two words, such as "bench engine". Returns -1 if no command has these two words. */
-static int run_two_words(int argc, char **argv)
+/* Returns the command that the first two words, or the first word, name, with the number of these words; NULL: none. */
+static const struct command *command_find(int argc, char **argv, int *n_words)
 {
-    size_t first = strlen(argv[1]);
-    for (int i = 0; argc > 2 && i < N_COMMANDS; i++) {
-        const char *name = commands[i].name;
-        if (strncmp(name, argv[1], first) == 0 && name[first] == ' ' && strcmp(name + first + 1, argv[2]) == 0)
-            return flushed(commands[i].run(argc - 2, argv + 2));
-    }
-    return -1;
+    char both[64];
+    snprintf(both, sizeof both, "%s %s", argv[1], argc > 2 ? argv[2] : "");
+    for (*n_words = 2; *n_words > 0; --*n_words)
+        for (int i = 0; i < N_COMMANDS; i++)
+            if (strcmp(*n_words == 2 ? both : argv[1], commands[i].name) == 0) return &commands[i];
+    return NULL;
+}
+
+/* Runs man, as `git help` does, for the page haloconv-PAGE(1) that is beside the program or was installed with it.
+ * Returns if standard output is no terminal, if there is no page, or if there is no man. */
+static void man_page_show(const char *page)
+{
+    static const char *const folders[] = {"", "../share/man/man1/"};
+    static const char *const endings[] = {"", ".gz", ".xz", ".zst", ".bz2"};
+    char program[PATH_MAX], path[PATH_MAX + 80];
+    if (!isatty(STDOUT_FILENO) || !own_folder(program, sizeof program)) return;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        for (size_t k = 0; k < sizeof endings / sizeof *endings; k++) {
+            snprintf(path, sizeof path, "%s%shaloconv-%s.1%s", program, folders[i], page, endings[k]);
+            if (access(path, R_OK) != 0) continue;
+            signal(SIGPIPE, SIG_DFL); /* part_file_watch_signals ignores these two, and man would inherit that */
+            signal(SIGXFSZ, SIG_DFL);
+            execlp("man", "man", path, (char *)NULL);
+        }
 }
 
 /* Prints the error for "bench" without the name of a bench. */
@@ -208,9 +247,12 @@ int main(int argc, char **argv)
         print_help(stderr, false);
         return EXIT_USAGE;
     }
-    if (argc > 2 && strcmp(argv[1], "help") == 0) { /* "help mask trim" is "mask trim --help" */
+    int n_words;
+    if (argc > 2 && strcmp(argv[1], "help") == 0) { /* "help mask trim" is "mask trim --help", and the page of mask */
         memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
         argv[argc - 1] = (char *)"--help";
+        const struct command *of = command_find(argc - 1, argv, &n_words);
+        man_page_show(of ? of->page : argv[1]);
     }
     if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
         print_help(stdout, false);
@@ -221,17 +263,13 @@ int main(int argc, char **argv)
         return flushed(0);
     }
     if (strcmp(argv[1], "--_man") == 0) {
-        print_man();
+        print_man(argc > 2 ? argv[2] : NULL);
         return flushed(0);
     }
     if (strcmp(argv[1], "--_completion") == 0) return flushed(print_completion());
-    int status = run_two_words(argc, argv);
-    if (status >= 0) return status;
-    if (strcmp(argv[1], "bench") == 0) return bench(argc, argv);
-    for (int i = 0; i < N_COMMANDS; i++)
-        if (strcmp(argv[1], commands[i].name) == 0) {
-            if (commands[i].one_connection) ask_for_one_connection();
-            return flushed(commands[i].run(argc - 1, argv + 1));
-        }
-    return message_usage("", "%s: is not a command", argv[1]);
+    const struct command *command = command_find(argc, argv, &n_words);
+    if (!command && strcmp(argv[1], "bench") == 0) return bench(argc, argv);
+    if (!command) return message_usage("", "%s: is not a command", argv[1]);
+    if (command->one_connection) ask_for_one_connection();
+    return flushed(command->run(argc - n_words, argv + n_words));
 }

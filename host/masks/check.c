@@ -27,12 +27,13 @@ static const struct option_row check_options[] = {
 static const struct command_line check_line = {
     .command = "check",
     .usage = "CONF",
-    .text = "Prints every error and warning of a configuration on standard error, each on a line with its file and "
-            "line. CONF is a configuration in the format of jconvolver or mcfx_convolver, named .conf (`man haloconv` "
-            "has its grammar), a file of another program (`man haloconv` lists them), any other mask, or a bank of "
-            "responses. Its sound files and banks are read too.\v"
-            "Exit status: 0 it can be played, 1 it cannot, 2 wrong usage.\n\n"
-            "  haloconv check hall.conf",
+    .text =
+        "Prints every error and warning of a configuration on standard error, each on a line with its file and "
+        "line. CONF is a configuration in the format of jconvolver or mcfx_convolver, named .conf (haloconv-masks(5) "
+        "has its grammar), a file of another program (haloconv-masks(5) lists them), any other mask, or a bank of "
+        "responses. Its sound files and banks are read too.\v"
+        "Exit status: 0 it can be played, 1 it cannot, 2 wrong usage.\n\n"
+        "  haloconv check hall.conf",
     .groups = {{NULL, check_options}},
     OPTION_NAMES("one CONF", 1, 1, struct check_settings, names, 1)};
 

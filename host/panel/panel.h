@@ -1,5 +1,5 @@
 /* panel - a page in a browser that shows and controls a live session: an HTTP server, and WebSockets whose messages are
- * those of OSC as JSON arrays. haloconv(1) has the protocol, in PANEL.
+ * those of OSC as JSON arrays. haloconv-osc(7) has the protocol, in PANEL.
  *
  *   browser --- WebSocket --- thread of the panel --- queue ---> control thread: panel_next, then remote_handle
  *                                   ^--- queue of each client ---- panel_send

@@ -288,7 +288,7 @@ static void begin_plot(struct panel_requests *r, struct panel_exchange *x, const
     if (!*end && number >= 0 && number <= r->n_masks && r->masks[number]) x->mask = strdup(r->masks[number]);
     pthread_mutex_unlock(&r->lock);
     if (*request->kind && strcmp(request->kind, usual) != 0 && !x->panels)
-        fail(x, 400, "this kind of plot does not exist; see --panels in haloconv(1)");
+        fail(x, 400, "this kind of plot does not exist; see haloconv-info(1)");
     else if (!x->mask)
         fail(x, 404, "the list has no mask of this number; 0 is the mask that plays");
     else

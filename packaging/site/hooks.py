@@ -67,6 +67,7 @@ def manual(page, pages):
         return f'<a href="{found[2]}.{found[3]}.html">{found[0]}</a>' if known else found[0]
 
     text = re.sub(r"<(b|i)>(haloconv[\w-]*)</\1>\((\d)\)", link, text)
+    text = re.sub(r"<a class=\"permalink\"[^>]*>(<a href=.*?</a>)</a>", r"\1", text)  # a link in a link is not HTML
     return f"# {page.stem}({page.suffix[1:]})\n\n<div class=\"manual\">{text}</div>\n"
 
 

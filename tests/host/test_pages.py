@@ -17,7 +17,7 @@ import zlib
 import numpy as np
 import pytest
 import soundfile
-from conftest import BUILD, HALOCONV, ROOT, good, haloconv, noise, write
+from conftest import BUILD, HALOCONV, MAN_PAGES, ROOT, good, haloconv, noise, write
 from test_program import COMMANDS as LISTED
 
 COMMANDS = [*LISTED, "import"]
@@ -197,10 +197,14 @@ def plain(roff):
     return text.replace("\\(aq", "'").replace("\\(dq", '"')
 
 
+def manual():
+    """All man pages, one behind the other."""
+    return "".join(page.read_text() for page in MAN_PAGES)
+
+
 def man_blocks():
-    """The parts of the man page without fill: each is an example, a table or a file."""
-    return [plain(text) for text in re.findall(r"^\.(?:nf|EX)\n(.*?)^\.(?:fi|EE)", (BUILD / "haloconv.1").read_text(),
-                                               re.M | re.S)]
+    """The parts of the man pages without fill: each is an example, a table or a file."""
+    return [plain(text) for text in re.findall(r"^\.(?:nf|EX)\n(.*?)^\.(?:fi|EE)", manual(), re.M | re.S)]
 
 
 @pytest.fixture(scope="module")
@@ -423,7 +427,7 @@ FILES = ["haloconv-batch.journal", "session.json", "filter.wav", "verified.wav",
 
 
 def test_variables_of_the_man_page_are_those_that_the_program_reads():
-    page, code = plain((BUILD / "haloconv.1").read_text()), "\n".join(SOURCES.values())
+    page, code = plain(manual()), "\n".join(SOURCES.values())
     named = set(re.findall(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b", page)) | set(re.findall(r"\$([A-Z]+)\b", page))
     named = {name for name in named if not re.fullmatch(NO_VARIABLES, name)}
     read = set(re.findall(r'getenv\("(\w+)"\)', code))
@@ -433,7 +437,7 @@ def test_variables_of_the_man_page_are_those_that_the_program_reads():
 
 
 def test_files_of_the_man_page_are_those_of_the_program():
-    page, code = plain((BUILD / "haloconv.1").read_text()), "\n".join(SOURCES.values())
+    page, code = plain(manual()), "\n".join(SOURCES.values())
     for name in FILES:
         assert name in page and name in code.replace("%s.conf", "room.conf"), name
 
@@ -443,7 +447,7 @@ def named_in(texts, pattern):
 
 
 def test_commands_and_options_that_pages_and_messages_name_exist():
-    pages = [plain((BUILD / "haloconv.1").read_text()), (ROOT / "README.md").read_text()]
+    pages = [plain(manual()), (ROOT / "README.md").read_text()]
     said = [text for path, texts in LITERALS.items() if "kernels" not in path.parts for text in texts]
     commands = {command.split()[0] for command in COMMANDS} | {"COMMAND", "help"}
     assert named_in(pages + said, r"[`(]haloconv ([a-z]+)\b") <= commands
@@ -475,7 +479,7 @@ READ, STREAMED = ["WAV", "AU"], ["au", "raw", "ogg", "ircam", "pvf", "paf"]
 
 def test_what_goes_through_pipes_as_it_comes(folder):
     """The formats of the sentence in man page and help, and those that it does not name."""
-    for page in [(BUILD / "haloconv.1").read_text(), help_of("convolve")]:
+    for page in [manual(), help_of("convolve")]:
         assert re.search(SENTENCE, page, re.S)
     (folder / "one.txt").write_text("1\n")
     for container in [*READ, "AIFF", "FLAC", "W64", "CAF"]:
@@ -485,7 +489,7 @@ def test_what_goes_through_pipes_as_it_comes(folder):
 
 
 def test_the_formats_that_are_dithered_are_those_of_the_man_page():
-    named = re.search(r"16 bits or fewer \(([^)]*)\)", (BUILD / "haloconv.1").read_text())[1]
+    named = re.search(r"16 bits or fewer \(([^)]*)\)", manual())[1]
     named = named.replace("\n", " ").split(", ")
     code = SOURCES[ROOT / "host/files/sound_format.c"]
     cases = re.search(r"bool sound_format_can_dither.*?return true", code, re.S)[0]
@@ -500,7 +504,7 @@ def extensions(page, title):
 
 
 def test_files_of_other_programs_are_read_under_each_extension_of_the_man_page(example_folder):
-    page = (BUILD / "haloconv.1").read_text()
+    page = manual()
     camilladsp = ("devices: {samplerate: 48000, chunksize: 64, capture: {type: Stdin, channels: 1,\n"
                   "          format: FLOAT32LE}, playback: {type: Stdout, channels: 1, format: FLOAT32LE}}\n"
                   "filters: {g: {type: Gain, parameters: {gain: -6.0}}}\n"
@@ -521,6 +525,6 @@ def test_files_of_other_programs_are_read_under_each_extension_of_the_man_page(e
 
 
 def test_uploads_have_the_extensions_of_the_man_page():
-    page, code = plain((BUILD / "haloconv.1").read_text()), SOURCES[ROOT / "host/panel/panel_upload.c"]
+    page, code = plain(manual()), SOURCES[ROOT / "host/panel/panel_upload.c"]
     named = re.search(r"extension is not (\.wav.*?): other configurations", page, re.S)[1]
     assert re.findall(r"\.\w+", named) == re.findall(r'"(\.\w+)"', re.search(r"known\[\] = \{(.*?)\}", code)[1])

@@ -1,5 +1,6 @@
 """The program on a system: start-up time, memory, help and man page, benches, installation."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -13,7 +14,8 @@ import time
 import numpy as np
 import pytest
 import soundfile
-from conftest import BUILD, CUDA, HALOCONV, PUBLIC_HEADERS, ROOT, SAN, good, haloconv, noise, peak_mb, refused, write
+from conftest import (BUILD, CUDA, HALOCONV, MAN_PAGES, PUBLIC_HEADERS, ROOT, SAN, good, haloconv, noise, peak_mb,
+                      refused, write)
 
 
 @pytest.mark.parametrize("args", [["--help"], ["info", "h.wav"], ["info", "h.wav", "--json"], ["--version"]],
@@ -121,16 +123,85 @@ def test_bench_kernels_says_where_the_ladder_is():
     refused("bench", "kernels", "--quick", says=["make ladder", "build/haloconv-ladder"])
 
 
+def page_of(command):
+    """The man page that haloconv(1) names for a command, or the section of haloconv(1) that describes the command."""
+    page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    sections = dict(re.findall(r"^\.SH (.*)\n((?:(?!\.SH ).*\n)*)", page, re.M))
+    listed = dict(re.findall(r"^\.B (.+)\n.*?(?:: \\fB\\%(haloconv-[\w-]+)\\fR\(1\))?$", sections["COMMANDS"],
+                             re.M))
+    first = command.split()[0]
+    name = next(listed[name] for name in [command, first, f"{first} engine"] if name in listed)
+    if not name:
+        return next(text for title, text in sections.items() if title.split()[0] == first.upper())
+    return (BUILD / f"{name}.1").read_text().replace("\\-", "-")
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_and_man_page_agree(command):
-    page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    page = page_of(command) + (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    page += "".join(map(page_of, ["jack", "pipewire", "live"])) if command == "run" else ""  # it runs one of these
     for option in options_of(command.split()):
-        assert option in page, f"the man page does not know {command} {option}"
+        assert re.search(option + r"(?![\w-])", page), f"the man page does not know {command} {option}"
 
 
 @pytest.mark.parametrize("command", ["bench", *COMMANDS])
 def test_help_of_a_command_is_its_help(command):
     assert good("help", *command.split()).stdout == good(*command.split(), "--help").stdout
+
+
+def on_a_terminal(*words, path):
+    """What a program prints on a terminal, and its exit status."""
+    ours, its = os.openpty()
+    with subprocess.Popen(list(map(str, words)), stdin=its, stdout=its, stderr=its,
+                          env={**os.environ, "PATH": str(path)}) as process:
+        os.close(its)
+        said = b""
+        with contextlib.suppress(OSError):  # EIO is the end of a terminal
+            while data := os.read(ours, 65536):
+                said += data
+        os.close(ours)
+    return said.decode().replace("\r\n", "\n"), process.returncode
+
+
+def test_help_on_a_terminal_shows_the_page_of_the_command(folder):
+    """The page beside the program, in a build, or the one that was installed with it, also if it is compressed."""
+    (folder / "man").write_text("#!/bin/sh\necho man shows $1; exit 3\n")
+    (folder / "man").chmod(0o755)
+    for words, page in [("convolve", "convolve"), ("mask trim", "mask"), ("mask", "mask"), ("design", "design"),
+                        ("design correct", "design-correct"), ("bench", "bench"), ("bench scene", "bench"),
+                        ("presets", "run"), ("import", "check")]:
+        said = on_a_terminal(HALOCONV, "help", *words.split(), path=folder)
+        assert said == (f"man shows {HALOCONV.parent}/haloconv-{page}.1\n", 3), words
+    (folder / "bin").mkdir()
+    (folder / "share/man/man1").mkdir(parents=True)
+    shutil.copy(HALOCONV, "bin/haloconv")
+    for page in ["share/man/man1/haloconv-batch.1.gz", "share/man/man1/haloconv-mask.1"]:
+        (folder / page).touch()
+        command = re.search(r"haloconv-(\w+)", page)[1]
+        said = on_a_terminal("/usr/bin/env", f"LD_LIBRARY_PATH={BUILD}", folder / "bin/haloconv", "help", command, path=folder)
+        assert said == (f"man shows {folder}/bin/../{page}\n", 3)
+
+
+@pytest.mark.parametrize("lacks", ["man", "page", "terminal"])
+def test_help_without_terminal_page_or_man_prints_the_help(folder, lacks):
+    if lacks != "man":
+        (folder / "man").write_text("#!/bin/sh\necho man shows $1\n")
+        (folder / "man").chmod(0o755)
+    words = ["devices" if lacks == "page" else "convolve"]
+    text = good(*words, "--help").stdout
+    if lacks == "terminal":
+        assert good("help", *words, env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}).stdout == text
+    else:
+        assert on_a_terminal(HALOCONV, "help", *words, path=folder) == (text, 0)
+
+
+def test_man_gets_the_usual_signals(folder):
+    """A pager that ends closes the pipe, and man then ends by SIGPIPE, which the program itself ignores."""
+    (folder / "man").write_text("#!/bin/sh\nexec grep SigIgn /proc/self/status\n")
+    (folder / "man").chmod(0o755)
+    said, status = on_a_terminal(HALOCONV, "help", "info", path=f"{folder}:{os.environ['PATH']}")
+    ignored = int(said.split()[1], 16)
+    assert status == 0 and not ignored >> (signal.SIGPIPE - 1) & 1 and not ignored >> (signal.SIGXFSZ - 1) & 1, said
 
 
 def test_help_of_no_command_is_refused():
@@ -193,14 +264,12 @@ def test_bash_completes_values():
 
 @pytest.mark.parametrize("command",
                          ["convolve", "jack", "pipewire", "live", "batch", "design", "mask", "measure", "info", "check", "devices",
-                          "bench"])
+                          "room", "design target", "bench"])
 def test_the_man_page_promises_no_other_options(command):
-    """Each option that a command's section names is in the command's --help."""
-    page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
-    sections = {name.strip('"'): text for name, text in re.findall(r"^\.SH (.*)\n((?:(?!\.SH ).*\n)*)", page, re.M)}
-    text = sections[command.upper()] + (sections["JACK, PIPEWIRE AND LIVE"] if command in ("jack", "pipewire", "live") else "")
-    known = set().union(*(options_of(c.split()) for c in HELPS.get(command, [command])))
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text))
+    """Each option that a command's page names is in the --help of the commands of this page."""
+    page = page_of(command)
+    known = set().union(*(options_of(c.split()) for c in [*COMMANDS, "import"] if page_of(c) == page))
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", page))
     assert len(named) > 0 and named <= known, f"{command} --help has no {sorted(named - known)}"
 
 
@@ -229,12 +298,52 @@ def test_old_names_of_options_are_understood(old):
     assert old.split("=")[0] not in good("live", old, "--help").stdout
 
 
-def test_man_page_is_well_formed():
+@pytest.mark.parametrize("page", MAN_PAGES, ids=lambda page: page.name)
+def test_a_man_page_is_well_formed(page):
     if not shutil.which("man"):
         pytest.skip("no man here")
-    done = subprocess.run(["man", "--warnings", "-l", str(BUILD / "haloconv.1")], stdout=subprocess.DEVNULL,
+    done = subprocess.run(["man", "--warnings", "-l", str(page)], stdout=subprocess.DEVNULL,
                           text=True, stderr=subprocess.PIPE, env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
     assert done.returncode == 0 and done.stderr == "", done.stderr
+
+
+@pytest.mark.parametrize("page", MAN_PAGES, ids=lambda page: page.name)
+def test_a_man_page_is_read_in_a_sitting(page):
+    """At most 250 lines of 100 columns between its head and its foot."""
+    if not shutil.which("man"):
+        pytest.skip("no man here")
+    shown = subprocess.run(["man", "-l", str(page)], stdout=subprocess.PIPE, text=True, check=True,
+                           env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8"}).stdout
+    n = len(shown.strip().splitlines()[2:-2])
+    assert 20 <= n <= 250, f"{n} lines: move a part to another page"
+
+
+def test_haloconv_1_lists_every_man_page():
+    text = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    listed = re.findall(r"(haloconv-[\w-]+)\\fR\((\d)\)", text[text.index(".SH COMMANDS"):])
+    assert {f"{name}.{section}" for name, section in listed} == {page.name for page in MAN_PAGES} - {"haloconv.1"}
+
+
+def test_man_pages_that_are_named_exist():
+    """In the pages themselves, in messages, headers, docs and units; with the section that a text names in capitals."""
+    pages, text_of = set(), {page.name: page.read_text().replace("\\-", "-") for page in MAN_PAGES}
+    for name, text in text_of.items():
+        names = re.search(r"^\.SH NAME\n(.*?) - ", text, re.M)[1].split(", ")
+        assert names[0] == name.rsplit(".", 1)[0], name
+        pages |= {(one, name[-1]) for one in names}
+    files = [path for folder in ["dsp", "host", "plugins", "docs"] for path in (ROOT / folder).rglob("*.*")
+             if path.suffix in {".c", ".h", ".md", ".in", ".js", ".py"}]
+    texts = {path: path.read_text().replace("\\-", "-") for path in [*files, *ROOT.glob("*.md")]}
+    named = {found for text in [*texts.values(), *text_of.values()]
+             for found in re.findall(r"\b(haloconv(?:-[a-z]+)*)(?:\\fR)?\((\d)\)", text)}
+    assert len(named) > 15 and named <= pages, sorted(named - pages)
+    shown = {found for text in texts.values() for found in re.findall(r"`man (haloconv[\w-]*)", text)}
+    assert len(shown) >= 5 and shown <= dict(pages).keys(), sorted(shown - dict(pages).keys())
+    said = re.findall(r"([A-Z][A-Z-]+(?: [A-Z-]{2,})*) (?:in|of) (haloconv[a-z-]*)\((\d)\)",
+                      re.sub(r"\s+(?:\* )?", " ", " ".join(texts.values())))
+    assert len(said) >= 3
+    for section, name, number in said:
+        assert f".SH {section}\n" in text_of[f"{name}.{number}"], (section, name)
 
 
 def test_version():
@@ -309,8 +418,9 @@ def test_install_and_uninstall(folder):
     prefix = folder / "stage/usr/local"
     assert sorted(os.listdir(prefix / "include")) == [header.name for header in PUBLIC_HEADERS]
     for name in ["bin/haloconv", "lib/libhaloconv.a", "lib/libhaloconv.so", "lib/libhaloconv.so.1",
-                 "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv.1", "share/haloconv/impulses/hall.wav",
-                 "share/bash-completion/completions/haloconv"]:
+                 "lib/pkgconfig/haloconv.pc", "share/man/man1/haloconv-import.1", "share/haloconv/impulses/hall.wav",
+                 "share/bash-completion/completions/haloconv",
+                 *(f"share/man/man{page.suffix[1:]}/{page.name}" for page in MAN_PAGES)]:
         assert (prefix / name).exists(), name
     if CUDA != "WITH_CUDA=0":
         assert (prefix / "lib/haloconv/libhaloconv_cuda.so").exists()

@@ -147,7 +147,7 @@ static void refusals_are_few(const char *backend)
 static void the_manual_has_the_default_map(const char *backend)
 {
     static char text[200000], lines[4000];
-    FILE *file = fopen("host/haloconv.1.in", "re");
+    FILE *file = fopen("host/man/haloconv-run.1.in", "re");
     check(file, "no manual");
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);

@@ -204,10 +204,9 @@ def test_a_mask_at_another_rate_is_said(run, option, said):
     client.end()
 
 
-def examples(section="OSC", end="SCENES"):
+def examples(page="haloconv-osc.7"):
     """The lines of each example of the page: those of the shell, and those of Python."""
-    page = (BUILD / "haloconv.1").read_text()
-    section = page[page.index(f".SH {section}"):page.index(f".SH {end}")].replace("\\-", "-").replace("\\e", "\\")
+    section = (BUILD / page).read_text().replace("\\-", "-").replace("\\e", "\\")
     return [[line.strip() for line in block.strip().split("\n")] for block in re.findall(r"\.nf\n(.*?)\.fi", section, re.S)]
 
 

@@ -54,7 +54,8 @@ def test_the_page_is_small_and_names_no_other_address():
 
 def test_every_path_of_the_page_is_in_the_man_page():
     """Every message that it sends or receives; N is the number of a source."""
-    man = re.sub(r"\\f[RBI]|\\|\"", "", (ROOT / "host/haloconv.1.in").read_text(encoding="utf-8"))
+    man = re.sub(r"\\f[RBI]|\\|\"", "", "".join(
+        page.read_text(encoding="utf-8") for page in (ROOT / "host/man").glob("*.7.in")))
     man = re.sub(r"/source/ N\s*/", "/source/N/", man)
     text = re.sub(r"\$\{.*?\}", "N", source("panel.js"))
     paths = {path.split("?")[0] for path in re.findall(r"[\"`](/[a-z][^\"`\s]*)[\"`]", text)}

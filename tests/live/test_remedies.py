@@ -37,11 +37,11 @@ def test_a_lack_of_real_time_priority_names_the_lines_that_grant_it(run, is_real
     if is_realtime and not SAN:  # a sanitizer locks no memory, and says that it did
         client.says("memory is not locked")
     said = [line for line in client.said().splitlines() if "priority" in line or "not locked" in line]
-    assert said and all("see REAL-TIME PRIORITY in haloconv(1)" in line for line in said), client.said()
+    assert said and all("see REAL-TIME PRIORITY in haloconv-run(1)" in line for line in said), client.said()
     assert all(len(line) < 200 for line in said), said
-    page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    page = (BUILD / "haloconv-run.1").read_text().replace("\\-", "-")
     section = page[page.index(".SH REAL-TIME PRIORITY"):]
-    assert all(word in section[:section.index(".SH LV2")] for word in LINES)
+    assert all(word in section[:section.index(".SH MIDI")] for word in LINES)
     client.end()
 
 

@@ -248,7 +248,7 @@ STILL = {"/SceneRotator/ypr": [0.0, 0.0, 0.0], "/ypr": [0.0, 0.0, 0.0], "/SceneR
 
 def dialects():
     """The addresses in the page's table, and those of them that have no effect."""
-    page = (BUILD / "haloconv.1").read_text().replace("\\-", "-")
+    page = (BUILD / "haloconv-scenes.7").read_text().replace("\\-", "-")
     table = page[page.index("of those renderers:"):]
     rows = re.findall(r"^  (/\S+) *(.*)$", table[:table.index(".EE")], re.M)
     return [path for path, _ in rows], [path for path, means in rows if means == "no effect"]
@@ -452,7 +452,7 @@ def test_a_sound_file_is_a_bank_of_one_entry(run):
 @pytest.mark.skipif(not shutil.which("oscsend"), reason="no liblo-tools; make setup-test installs them")
 def test_the_examples_of_the_page_work(run):
     make_bank()
-    [[start, *lines]] = examples("SCENES", "DESIGN")
+    [[start, *lines]] = examples("haloconv-scenes.7")
     words = start.split()
     assert words[:3] == ["haloconv", "jack", "kemar.sofa"] and words[-3:] == ["--osc", "9000", "&"], words
     client = run.jack(run.server(128), "bank.csv", *words[3:-2], 0, ready=r"OSC on port \d+")

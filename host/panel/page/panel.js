@@ -1,4 +1,4 @@
-/* The panel's page. It sends and receives OSC messages as JSON arrays over a WebSocket (haloconv(1), section PANEL). */
+/* The panel's page. It sends and receives OSC messages as JSON arrays over a WebSocket: PANEL in haloconv-osc(7). */
 "use strict";
 
 const $ = id => document.getElementById(id);

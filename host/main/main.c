@@ -18,27 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The optional dependencies of this build, as the Makefile reports them: "1", or the macro's own name, and the name. */
-#define TEXT(macro) #macro
-#define PART(macro, name) TEXT(macro), name
-static const char *const parts[] = {PART(HC_WITH_SNDFILE, "sndfile"),
-                                    PART(HC_WITH_SOXR, "soxr"),
-                                    PART(HC_WITH_YAML, "yaml"),
-                                    PART(HC_WITH_MYSOFA, "mysofa"),
-                                    PART(HC_WITH_HDF5, "hdf5"),
-                                    PART(HC_WITH_SAMPLERATE, "samplerate"),
-                                    PART(HC_WITH_JANSSON, "jansson"),
-                                    PART(HC_WITH_ARCHIVE, "archive"),
-                                    PART(HC_WITH_CAIRO, "cairo"),
-                                    PART(HC_WITH_PORTAUDIO, "portaudio"),
-                                    PART(HC_WITH_JACK, "jack"),
-                                    PART(HC_WITH_PIPEWIRE, "pipewire"),
-                                    PART(HC_WITH_ALSA, "alsa"),
-                                    PART(HC_WITH_LO, "osc"),
-                                    PART(HC_WITH_WEBSOCKETS, "websockets"),
-                                    PART(HC_WITH_LV2, "lv2"),
-                                    PART(HC_WITH_CLAP, "clap"),
-                                    PART(HC_WITH_VST3, "vst3")};
+/* The optional dependencies of this build, as a list in C of packaging/parts.mk: "sndfile,soxr". */
+#define TEXT(...) #__VA_ARGS__
+#define TEXT_OF(...) TEXT(__VA_ARGS__)
 
 static const struct command {
     const char *name, *usage, *text;
@@ -153,9 +135,8 @@ static bool is_help(const char *word)
 
 static void print_version(void)
 {
-    printf("haloconv %s\nbuilt with:", HC_VERSION);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i += 2)
-        if (strcmp(parts[i], "1") == 0) printf(" %s", parts[i + 1]);
+    printf("haloconv %s\nbuilt with: ", HC_VERSION);
+    for (const char *part = TEXT_OF(HC_PARTS); *part; part++) putchar(*part == ',' ? ' ' : *part);
     putchar('\n');
 }
 

@@ -237,6 +237,25 @@ def test_benches_from_memory_to_memory_need_no_gpu(words):
     assert said.get("hours", 1) > 0 and ("device" not in said or ("cpu" in said["device"]) != has_gpu)
 
 
+def test_a_page_whose_command_fails_is_not_written():
+    """The build would install a man page without its options."""
+    expand = [ROOT / "host/man/expand.sh", "1.2"]
+    page = "of @VERSION@\n@haloconv convolve@\n.B end\n"
+    done = subprocess.run([*expand, "echo"], input=page, text=True, stdout=subprocess.PIPE, check=True)
+    assert done.stdout == "of 1.2\nconvolve --_man\n.B end\n"
+    assert subprocess.run([*expand, "false"], input=page, text=True, stdout=subprocess.PIPE).returncode != 0
+
+
+def test_every_byte_of_a_page_of_the_panel_is_in_its_array(folder):
+    (folder / "all.bin").write_bytes(bytes(range(256)) * 3)
+    (folder / "use.c").write_text('#include "pages.c"\n#include <stdio.h>\nint main(void)\n{\n'
+                                  '    return fwrite(panel_pages[0].bytes, 1, panel_pages[0].n, stdout) != 768 || panel_pages[1].name;\n}\n')
+    with open(folder / "pages.c", "w", encoding="utf-8") as pages:
+        subprocess.run([ROOT / "host/panel/pages.sh", "all.bin"], stdout=pages, check=True)
+    subprocess.run([os.environ.get("CC", "cc"), f"-I{ROOT}", "use.c", "-o", "use"], check=True)
+    assert subprocess.run(["./use"], stdout=subprocess.PIPE, check=True).stdout == bytes(range(256)) * 3
+
+
 def completed(*words):
     """The words that bash offers for the last one, by the completion that is installed."""
     script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _haloconv; '

@@ -154,6 +154,9 @@ enum hc_live_knob {
  * block at once. Values that are not finite are ignored. [rt], any thread */
 void hc_live_set(hc_live *live, int knob, float value);
 
+/* Returns the value of a knob that was set last; 0: there is no such knob. [rt], any thread */
+float hc_live_get(const hc_live *live, int knob);
+
 typedef struct hc_live_knob_change {
     int frame;               /* of the call, where the change begins                                                 */
     int knob;                /* enum hc_live_knob                                                                    */

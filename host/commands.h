@@ -27,7 +27,6 @@ int devices_command(int argc, char **argv);
 int bench_engine_command(int argc, char **argv);
 int bench_capacity_command(int argc, char **argv);
 int bench_costs_command(int argc, char **argv);
-int bench_offline_command(int argc, char **argv);
 int bench_scene_command(int argc, char **argv);
 
 #endif

@@ -9,7 +9,7 @@
 /* Writes the program's folder, with its final slash, to folder[cap]. false: the folder is unknown. */
 bool own_folder(char *folder, size_t cap);
 
-/* Loads "haloconv_mpi.so" or another from the program's folder (a build), or from the folder of `make install`. NULL:
+/* Loads "haloconv_panel.so" or another from the program's folder (a build), or from the folder of `make install`. NULL:
  * dlerror() has the reason. */
 void *own_library_open(const char *name);
 

@@ -6,11 +6,12 @@ $(WHEEL_LIBRARY) $(WHEEL_PROGRAM): private ALL_LDFLAGS += -Wl,-s,--disable-new-d
 $(WHEEL_LIBRARY): private ALL_LDFLAGS += $(OLD_HYPOT)
 $(WHEEL_LIBRARY) $(WHEEL_PROGRAM): $(OLD_HYPOT)
 # The program of a wheel has no live sessions: libjack must be that of the machine's server, and PortAudio needs it.
-WHEEL_WITHOUT := JACK PIPEWIRE PORTAUDIO ALSA LO SAMPLERATE WEBSOCKETS CAIRO MPI LV2 CLAP VST3
+WHEEL_WITHOUT := JACK PIPEWIRE PORTAUDIO ALSA LO SAMPLERATE WEBSOCKETS CAIRO LV2 CLAP VST3
 WHEEL_HOST := $(patsubst %.c,$(BUILD)/wheel/%.o,$(shell grep -rlE --include='*.c' \
-                'HC_WITH_($(subst $(space),|,$(WHEEL_WITHOUT)))' host))
+                'HC_WITH_($(subst $(space),|,$(WHEEL_WITHOUT)))|HC_PARTS' host))
 $(WHEEL_HOST): $(BUILD)/wheel/%.o: %.c $(BUILD)/flags
-	$(call compile,$(WHEEL_WITHOUT:%=-UHC_WITH_%) -DHC_IN_WHEEL,for the wheel)
+	$(call compile,$(WHEEL_WITHOUT:%=-UHC_WITH_%) -UHC_PARTS $(filter -DHC_PARTS=%,$(call features,$(filter-out $(WHEEL_WITHOUT),$(PARTS)))) \
+	  -DHC_IN_WHEEL,for the wheel)
 $(WHEEL_PROGRAM): $(WHEEL_HOST) $(filter-out $(WHEEL_HOST:$(BUILD)/wheel/%=$(BUILD)/%),$(HOST_OBJS)) $(BUILD)/libhaloconv.a
 	$(call link,$(WHEEL_HOST_LIBS) $(LIB_LIBS) -ldl)
 WHEEL_HOST_LIBS = $(ARCHIVE_LIB) $(call pkg,--libs,$(if $(PROGRAM),sndfile jansson))
@@ -82,8 +83,8 @@ man_names = @for page in $(notdir $(MAN_PAGES)); do n=$${page\#\#*.}; folder=$(T
 install: all impulses
 	$(INSTALL) -d $(addprefix $(TO)/,bin include share/haloconv/impulses) $(TO_LIB)/pkgconfig
 	$(if $(PROGRAM),$(INSTALL_BINARY) $(PROGRAM) $(TO)/bin/haloconv)
-	$(if $(MPI_PART)$(PLOT_PART)$(PANEL_PART),$(INSTALL) -d $(TO)/lib/haloconv && \
-	  $(INSTALL_BINARY) $(MPI_PART) $(PLOT_PART) $(PANEL_PART) $(TO)/lib/haloconv/)
+	$(if $(PANEL_PART),$(INSTALL) -d $(TO)/lib/haloconv && \
+	  $(INSTALL_BINARY) $(PANEL_PART) $(TO)/lib/haloconv/)
 	$(if $(CUDA_MODULE),$(INSTALL) -d $(TO_LIB)/haloconv && $(INSTALL_BINARY) $(CUDA_MODULE) $(TO_LIB)/haloconv/)
 	$(INSTALL) -m 644 $(PUBLIC_HEADERS) $(TO)/include/
 	$(INSTALL) -m 644 $(BUILD)/libhaloconv.a $(TO_LIB)/

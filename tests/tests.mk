@@ -20,7 +20,7 @@ linked = $(call linked_once,$(call linked_once,$(call linked_once,$(1))))
 TEST_SOURCES := $(wildcard tests/*/*.c)
 HELPERS := $(filter-out $(if $(CLAP),,clap_host) $(if $(VST3),,vst3_host),$(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES)))))
 TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_SOURCES)))) \
-              bank_dump measure lv2_instances jack_stage pipewire_stage take_stage bench_fft bench_plugins
+              bank_dump measure lv2_instances jack_stage pipewire_stage take_stage bench_fft bench_plugins bench_offline bench_render
 $(foreach t,$(TEST_NAMES),$(eval LINKED_$(t) := $(call linked,$(t))))
 # those of TEST_NAMES that are linked with a helper, as programs
 tests_with = $(foreach t,$(TEST_NAMES),$(if $(filter $(1),$(LINKED_$(t))),$(BUILD)/tests/$(t)))
@@ -53,7 +53,7 @@ $(FAKE)/other/libhaloconv.so: $(filter-out %/gpu_module.o,$(DSP_OBJS)) $(FAKE)/o
 $(patsubst %,$(BUILD)/tests/%_test,gpu_module lv2_module): | $(FAKE_MODULES)
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)'
 NEIGHBOUR := $(if $(PROGRAM),$(if $(SAN),,$(BUILD)/tests/libneighbour.so))
-TEST_TOOLS := $(FAKE_MODULES) $(NEIGHBOUR) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,haloconv_faulty haloconv_faults haloconv_riff)) \
+TEST_TOOLS := $(FAKE_MODULES) $(NEIGHBOUR) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,bench_offline bench_render haloconv_faulty haloconv_faults haloconv_riff)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage no_sequencer.so)) \
               $(if $(HAVE_PIPEWIRE),$(addprefix $(BUILD)/tests/,pipewire_stage callback_trap.so))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
@@ -168,10 +168,10 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 # The findings of tests/tools/lint beyond its base line, which holds for a build without CUDA. clang, if it is here, must
 # build the library and the program, and one test must run with them.
 LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
-                $(if $(MPI_PART),host/*/mpi/*.c) $(if $(PLOT_PART),host/*/cairo/*.c) $(if $(PANEL_PART),host/*/lws/*.c) \
+                $(if $(PANEL_PART),host/*/lws/*.c) \
                 $(if $(BUNDLE),$(filter-out $(if $(CLAP),,plugins/haloconv.clap/%) $(if $(VST3),,plugins/haloconv.vst3/%) $(if $(WINDOW),,plugins/window/% %_window.c %/ui.c %/clap_gui.c %/vst3_view.c),$(wildcard plugins/*/*.c))))
 LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DISA=base -DSUB=4 -DMODULE_VERSION=\"$(MODULE_VERSION)\" -DLIBDIR=\"\" \
-             $(CLAP_FLAGS) $(VST3_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW) -DHC_PLUGIN_MASKS -DHC_MASKS_TAR=\"LICENSE\" -DHC_MASKS_ID=\"0\" $(if $(MPI_PART),$(call pkg,--cflags,ompi-c)) $(if $(PLOT_PART),$(call pkg,--cflags,cairo)) $(WINDOW_FLAGS)
+             $(CLAP_FLAGS) $(VST3_FLAGS) $(if $(WINDOW),-DHC_WITH_WINDOW) -DHC_PLUGIN_MASKS -DHC_MASKS_TAR=\"LICENSE\" -DHC_MASKS_ID=\"0\" $(WINDOW_FLAGS)
 CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:
 	@$(if $(CLANG_TEST),$(MAKE) --no-print-directory QUIET=1 CC=clang OPT=-O1 WERROR=1 WITH_CUDA=0 BUILD=$(BUILD)/clang \
@@ -313,7 +313,7 @@ $(BUILD)/tests/freewheel_test: $(LATE)
 # bare_test is linked with a library that has no optional part, and with no other library.
 BARE := $(patsubst dsp/%.c,%.o,$(shell grep -rlE --include='*.c' 'HC_WITH_|HC_HDF5' dsp))
 $(BARE:%=$(BUILD)/tests/bare/%): $(BUILD)/tests/bare/%.o: dsp/%.c $(BUILD)/flags
-	$(call compile,-UHC_HDF5_SONAME $(patsubst -D%,-U%,$(filter-out %=$(HDF5_SONAME),$(FEATURES))),without optional libraries)
+	$(call compile,-UHC_HDF5_SONAME $(patsubst -D%,-U%,$(filter-out %=$(HDF5_SONAME) -DHC_PARTS=%,$(FEATURES))),without optional libraries)
 $(BUILD)/tests/bare_test: $(BUILD)/tests/bare_test.o $(BARE:%=$(BUILD)/tests/bare/%) \
                           $(filter-out $(BARE:%=$(BUILD)/dsp/%),$(DSP_OBJS))
 	$(call link,-lm -pthread)

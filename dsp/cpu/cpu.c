@@ -413,8 +413,8 @@ static float *cpu_history(const struct cpu *cpu, int in)
     return cpu->history + (size_t)in * cpu->history_size;
 }
 
-/* Transforms n_t blocks of every input, from the current block on, into the FDL: the first block from the history, the
- * other blocks directly from the input, which contains the block before each. */
+/* Transforms n_t blocks of every input, from the current block on, into the FDL. x NULL: one block, which is in the
+ * history. The block before the first one is always there. */
 static void transform_blocks(struct cpu *cpu, const float *const *x, int at, int n_t)
 {
     size_t p = (size_t)cpu->plan->partition;
@@ -423,8 +423,8 @@ static void transform_blocks(struct cpu *cpu, const float *const *x, int at, int
     int n = 0;
     for (int in = 0; in < cpu->n_in; in++)
         for (int t = 0; t < n_t; t++) {
-            before[n] = t > 0 ? x[in] + at + (size_t)(t - 1) * p : cpu_history(cpu, in);
-            now[n] = before[n] + p;
+            now[n] = x ? x[in] + at + (size_t)t * p : cpu_history(cpu, in) + p;
+            before[n] = t > 0 ? now[n] - p : cpu_history(cpu, in);
             spectra[n++] = fdl_ring(cpu, in, 0) + entry_of(cpu, t) * cpu->fft->chunk;
             if (n < BATCH && (in + 1 < cpu->n_in || t + 1 < n_t)) continue;
             fft_forward_batch(cpu->fft, n, before, now, cpu->work, spectra, cpu->ring_stride);
@@ -432,11 +432,10 @@ static void transform_blocks(struct cpu *cpu, const float *const *x, int at, int
         }
 }
 
-/* Reads whole blocks: copies the first block to the history for its transform; keeps the last block there. */
+/* Reads whole blocks, and keeps the last one in the history. */
 static void push_blocks(struct cpu *cpu, const struct rows *rows, int at, int n_t)
 {
     size_t p = (size_t)cpu->plan->partition;
-    for (int in = 0; in < cpu->n_in; in++) memcpy(cpu_history(cpu, in) + p, rows->in[in] + at, p * sizeof(float));
     transform_blocks(cpu, rows->in, at, n_t);
     for (int in = 0; in < cpu->n_in; in++)
         memcpy(cpu_history(cpu, in), rows->in[in] + at + (size_t)(n_t - 1) * p, p * sizeof(float));

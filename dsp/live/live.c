@@ -297,6 +297,11 @@ void hc_live_set(hc_live *l, int knob, float value)
     if (l && knob >= 0 && knob < HC_N_KNOBS && isfinite(value)) mixer_set(&l->mixer, (enum hc_live_knob)knob, value);
 }
 
+float hc_live_get(const hc_live *l, int knob)
+{
+    return l && knob >= 0 && knob < HC_N_KNOBS ? mixer_get(&l->mixer, (enum hc_live_knob)knob) : 0;
+}
+
 void hc_live_set_freewheel(hc_live *l, int on)
 {
     if (l) atomic_store_explicit(&l->stream.freewheels, on != 0, memory_order_relaxed);

@@ -31,7 +31,7 @@ void mixer_set(struct mixer *mixer, enum hc_live_knob knob, float value)
     atomic_store_explicit(&mixer->knobs[knob], value, memory_order_relaxed);
 }
 
-static float mixer_get(const struct mixer *mixer, enum hc_live_knob knob)
+float mixer_get(const struct mixer *mixer, enum hc_live_knob knob)
 {
     return atomic_load_explicit(&mixer->knobs[knob], memory_order_relaxed);
 }

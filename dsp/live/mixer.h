@@ -55,6 +55,7 @@ bool mixer_open(struct mixer *mixer, int n_in, int n_out, int max_predelay, bool
 void mixer_close(struct mixer *mixer);
 
 void mixer_set(struct mixer *mixer, enum hc_live_knob knob, float value); /* any thread */
+float mixer_get(const struct mixer *mixer, enum hc_live_knob knob);        /* any thread */
 
 /* Forgets the predelay's frames; the knobs jump with the next block. No mixer_run may run. [rt] */
 void mixer_reset(struct mixer *mixer);

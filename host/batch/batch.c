@@ -27,7 +27,6 @@ enum { MAX_WORKERS = 1024 };
 
 struct batch_progress { /* for the status line */
     const struct batch *batch;
-    bool on;
     double start;
     struct progress_rate rate;
 };
@@ -39,8 +38,8 @@ static bool read_shard(const struct option_use *use, void *to)
 {
     struct batch_settings *s = to;
     char *end, why[MESSAGE_CAP];
-    s->by_slurm = strcmp(use->text, "slurm") == 0;
-    if (s->by_slurm) return slurm_share(&s->shard, &s->n_shards, why, sizeof why) || option_refuse(use, "%s", why);
+    if (strcmp(use->text, "slurm") == 0)
+        return slurm_share(&s->shard, &s->n_shards, why, sizeof why) || option_refuse(use, "%s", why);
     errno = 0;
     long i = strtol(use->text, &end, 10), n = *end == '/' ? strtol(end + 1, &end, 10) : 0;
     s->shard = (int)i - 1;
@@ -157,8 +156,7 @@ static const struct command_line batch_line = {
         "files, drawn by the row's seed. An output without a name becomes INPUT_MASK.EXTENSION. An input that is a tar "
         "file (.tar, .tar.gz, .tgz) becomes a tar file with the same members in the same order, its sounds convolved. "
         "haloconv-batch(1) has the details.\v"
-        "Under mpirun the processes share the list. The outputs do not depend on the number of workers, shares or "
-        "processes.\n\n"
+        "The outputs do not depend on the number of workers or shares.\n\n"
         "  haloconv batch --inputs 'speech/*.wav' --masks 'rooms/*.wav' \\\n"
         "    --pairs random:1 --level rms -o wet",
     .groups = {{NULL, batch_options}, {"Moving sources:", moving_options}},
@@ -168,7 +166,6 @@ static int batch_parse(int argc, char **argv, struct batch_settings *s)
 {
     *s = (struct batch_settings){.backend = "auto",
                                  .method = "auto",
-                                 .n_shards = 1,
                                  .cache_mb = 512,
                                  .dither = DITHER_TPDF,
                                  .moving.path_options = {.step = MOVING_STEP, .gain = 1},
@@ -177,6 +174,11 @@ static int batch_parse(int argc, char **argv, struct batch_settings *s)
     if (status >= 0) return status;
     if (s->names.n > 0) s->list = s->names.list[0];
     s->defaults.path = s->moving.path;
+    if (s->n_shards == 0 && slurm_mpi_processes() > 1)
+        return message_error("mpirun has started %ld processes, and each would convolve the whole list; give each its "
+                             "share by --shard I/N, or start them by srun with --shard slurm",
+                             slurm_mpi_processes());
+    if (s->n_shards == 0) s->n_shards = 1;
     return check_files(s);
 }
 
@@ -196,7 +198,7 @@ static bool gpu_pays_off(const struct batch *batch)
     double bytes = 0;
     for (size_t i = 0; i < p->n_pieces; i++) /* the first file of a piece represents its length class */
         bytes += (double)batch_input_bytes(p->order[p->pieces[i]]) * (double)(p->pieces[i + 1] - p->pieces[i]);
-    return gpu_pays_off_for_batch(bytes / batch->settings->n_shards / batch->ranks.n, processors_usable());
+    return gpu_pays_off_for_batch(bytes / batch->settings->n_shards, processors_usable());
 }
 
 static bool choose_backend(struct batch *batch)
@@ -266,7 +268,7 @@ static void choose_workers(struct batch *batch)
 
 static bool open_journal(struct batch *batch)
 {
-    const struct journal_location location = batch_journal(batch, batch->ranks.rank);
+    const struct journal_location location = batch_journal(batch);
     const struct batch_settings *s = batch->settings;
     return journal_open(&batch->journal, &location, s->resume, s->report != NULL, batch->why, sizeof batch->why);
 }
@@ -305,7 +307,7 @@ static void print_progress(void *data)
     int64_t done = atomic_load(&batch->counts[COUNT_DONE]), resumed = atomic_load(&batch->counts[COUNT_RESUMED]);
     double left = batch_left(batch, &progress->rate, progress->start + seconds);
     char left_text[32] = "";
-    if (!progress->on || seconds < 1) return;
+    if (seconds < 1) return;
     if (left >= 0) snprintf(left_text, sizeof left_text, ", %.0f s left", left);
     message_status("%lld of %lld files, %.0f a second, %.0f x real time%s", (long long)(done + resumed),
                    (long long)batch->plan.share_rows, (double)done / seconds,
@@ -340,19 +342,17 @@ static int run_batch(struct batch *batch, double start)
     const struct batch_settings *s = batch->settings;
     struct part_file part = {.fd = -1};
     const bool finds_t30 = s->report != NULL;
-    bool ready =
-        batch_plan_make(batch) && batch_spares_inputs(batch) && choose_backend(batch) &&
-        make_folder(s->folder, batch->why, sizeof batch->why) &&
-        (!s->report || batch->ranks.rank != 0 || part_file_open(&part, s->report, batch->why, sizeof batch->why)) &&
-        open_journal(batch);
+    bool ready = batch_plan_make(batch) && batch_spares_inputs(batch) && choose_backend(batch) &&
+                 make_folder(s->folder, batch->why, sizeof batch->why) &&
+                 (!s->report || part_file_open(&part, s->report, batch->why, sizeof batch->why)) && open_journal(batch);
     if (ready) {
-        struct batch_progress progress = {.batch = batch, .on = batch->ranks.n == 1, .start = start};
+        struct batch_progress progress = {.batch = batch, .start = start};
         choose_workers(batch);
         keep_memory();
         cache_open(&batch->masks, &batch_masks, &finds_t30, (int64_t)s->cache_mb << 20);
         cache_open(&batch->banks, &batch_banks, &s->moving, (int64_t)s->cache_mb << 20);
         batch_work(batch, print_progress, &progress);
-        if (progress.on) message_status("%s", "");
+        message_status("%s", "");
         print_changes(batch);
         cache_close(&batch->masks);
         cache_close(&batch->banks);
@@ -361,9 +361,7 @@ static int run_batch(struct batch *batch, double start)
     }
     int64_t counts[N_COUNTS];
     for (int i = 0; i < N_COUNTS; i++) counts[i] = atomic_load(&batch->counts[i]);
-    ranks_close(&batch->ranks, counts, N_COUNTS);
-    if (ready && batch->ranks.rank == 0 && !batch->why[0] && batch_plans_agree(batch, counts))
-        batch_outputs_differ(batch);
+    if (ready && !batch->why[0]) batch_outputs_differ(batch);
     int status =
         ready ? batch_summary(batch, &part, s->json, counts, stopwatch_now() - start) : message_error("%s", batch->why);
     part_file_abandon(&part);
@@ -396,8 +394,7 @@ int batch_command(int argc, char **argv)
         *batch = (struct batch){.settings = &s, .hashed = hashed, .manifest = &manifest, .journal.fd = -1};
         pthread_mutex_init(&batch->lock, NULL);
         pthread_cond_init(&batch->engines_closed, NULL);
-        status =
-            ranks_open(&batch->ranks, s.by_slurm, why, sizeof why) ? run_batch(batch, start) : message_error("%s", why);
+        status = run_batch(batch, start);
         batch_free(batch);
         pthread_cond_destroy(&batch->engines_closed);
         pthread_mutex_destroy(&batch->lock);

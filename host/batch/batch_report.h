@@ -3,7 +3,7 @@
  *   worker:  file job --> figures_of --> journal                       what was measured: peak, gains, T30, ...
  *   at the end:           journals of this run --> batch_report_write        with the cells of the row
  *
- * All figures pass through the journals, so the report is the same for any number of workers and ranks, and after
+ * All figures pass through the journals, so the report is the same for any number of workers and shares, and after
  * --resume.
  */
 #ifndef BATCH_REPORT_H

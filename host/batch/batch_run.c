@@ -105,25 +105,6 @@ static void find_share(struct batch *batch)
     }
 }
 
-/* The hash has 32 bits, so that the sum over all ranks fits in a count. */
-static int64_t plan_hash(const struct batch *batch)
-{
-    const struct batch_plan *plan = &batch->plan;
-    uint64_t hash = plan->n_pieces;
-    for (size_t i = 0; i < plan->n_pieces; i++)
-        for (size_t at = plan->pieces[i]; at < plan->pieces[i + 1]; at++)
-            hash = splitmix64(hash ^ i ^ journal_hash(plan->order[at], batch->hashed));
-    return (int64_t)(hash >> 32);
-}
-
-bool batch_plans_agree(struct batch *batch, const int64_t *counts)
-{
-    return counts[COUNT_PLAN] == batch->ranks.n * atomic_load(&batch->counts[COUNT_PLAN]) ||
-           message_write(batch->why, sizeof batch->why,
-                         "mpirun: the processes read different lists, or inputs of different sizes, and outputs may "
-                         "be missing; give all processes the same files, and run the batch again with --resume");
-}
-
 int64_t batch_input_bytes(const struct manifest_row *row)
 {
     const double bytes_a_second = 96000; /* 16 bits at 48 kHz, assumed: the rate is unknown here */
@@ -161,7 +142,6 @@ bool batch_plan_make(struct batch *batch)
         message_write(batch->why, sizeof batch->why, "no memory for %zu files; cut the list with --shard", n);
     }
     free(entries);
-    if (good && batch->ranks.n > 1) batch_count(batch, COUNT_PLAN, plan_hash(batch));
     return good;
 }
 
@@ -170,7 +150,7 @@ bool batch_reserve_piece(struct batch *batch, size_t *piece)
     const struct batch_plan *plan = &batch->plan;
     pthread_mutex_lock(&batch->lock);
     if (batch->next_piece == batch->unit_end) {
-        int64_t unit = ranks_next(&batch->ranks) * batch->settings->n_shards + batch->settings->shard;
+        int64_t unit = batch->n_units_begun++ * batch->settings->n_shards + batch->settings->shard;
         bool is_left = unit < (int64_t)plan->n_units;
         batch->next_piece = is_left ? plan->units[unit] : plan->n_pieces;
         batch->unit_end = is_left ? plan->units[unit + 1] : plan->n_pieces;
@@ -206,10 +186,10 @@ bool batch_output_path(const struct batch *batch, const struct manifest_row *row
     return fits;
 }
 
-struct journal_location batch_journal(const struct batch *batch, int rank)
+struct journal_location batch_journal(const struct batch *batch)
 {
     const struct batch_settings *s = batch->settings;
-    return (struct journal_location){s->folder, s->shard, s->n_shards, rank, batch->ranks.n};
+    return (struct journal_location){s->folder, s->shard, s->n_shards};
 }
 
 /* Adds a file with `add`, and finds its state. path: NULL = none. */

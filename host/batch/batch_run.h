@@ -2,7 +2,7 @@
  *
  *   list, sorted by length and mask:  [ piece 0 ][ piece 1 ][ piece 2 ] ...    up to BATCH_PIECE rows each
  *                                          |          |
- *                                      worker 0   worker 1 ...                 threads; ranks_next gives the unit
+ *                                      worker 0   worker 1 ...                 threads; batch_reserve_piece
  *
  *   a worker   piece: [ file job ][ file job ][ file job ] ...    a file job = one row: its open input, mask and output
  *                          \           |          /
@@ -37,7 +37,6 @@
 #include "host/option.h"
 #include "journal.h"
 #include "manifest.h"
-#include "ranks.h"
 
 #include <stdatomic.h>
 
@@ -47,8 +46,7 @@ enum batch_count { /* frames count one channel, at the files' rates; sound is th
     COUNT_DONE, COUNT_RESUMED, COUNT_FAILED, COUNT_FRAMES_IN, COUNT_FRAMES_OUT, COUNT_SOUND_US, COUNT_CLIPPED_SAMPLES,
     COUNT_CLIPPED_FILES, COUNT_WORK_DONE, COUNT_WORK_LEFT /* batch_row_work */,
     COUNT_READ_US, COUNT_MASKS_US, COUNT_CONVOLVE_US, COUNT_WRITE_US, COUNT_WORKERS_US /* of all
-    workers: batch_time; COUNT_WORKERS_US: from their starts to their ends */,
-    COUNT_PLAN /* not a count: a hash, 0 without ranks */, N_COUNTS
+    workers: batch_time; COUNT_WORKERS_US: from their starts to their ends */, N_COUNTS
 };
 
 struct batch_settings { /* the options of the command */
@@ -60,7 +58,6 @@ struct batch_settings { /* the options of the command */
     int format;                    /* SF_FORMAT_..., the bits that format_text gives */
     int workers, cache_mb;
     int shard, n_shards;           /* 0 ... n_shards - 1 */
-    bool by_slurm;                 /* each task of Slurm has its shard: they do not share it through MPI, too */
     struct moving_settings moving; /* moving.path is for the rows without a path */
     bool resume, fail_fast, json;
 };
@@ -74,7 +71,7 @@ struct batch_plan { /* the order of the work, from batch_plan_make on */
     int64_t *work;                     /* [manifest->n]: batch_row_work of each row, in the order of the list */
     bool *in_share;                    /* [manifest->n]: is the row of this shard? */
     uint64_t (*states)[N_ROW_FILES];   /* [manifest->n]: of each row's files, for the journal */
-    int64_t share_rows, share_pieces;  /* rows and pieces of this shard, for all its ranks */
+    int64_t share_rows, share_pieces;  /* rows and pieces of this shard */
 };
 
 struct changed_files { /* files that have changed since the run of the journal */
@@ -93,7 +90,6 @@ struct batch {
     struct batch_plan plan;
     struct cache masks, banks;         /* masks: also the noises */
     struct journal journal;
-    struct ranks ranks;
 
     atomic_int n_started;              /* workers */
     atomic_bool stopped;               /* workers start no further piece */
@@ -103,7 +99,8 @@ struct batch {
     pthread_cond_t engines_closed;     /* for workers that lack the memory for an engine */
     int n_with_engines;                /* workers that have engines, or open one */
     unsigned n_begun, n_freed;         /* how often a worker began to have engines, and closed all */
-    size_t next_piece, unit_end;       /* pieces of this process's unit that no worker has reserved */
+    int64_t n_units_begun;             /* of this shard */
+    size_t next_piece, unit_end;       /* pieces of the newest of them that no worker has reserved */
     struct changed_files changed[N_ROW_FILES];
     char why[MESSAGE_CAP];             /* why the whole run stopped; "": the run continues */
     char device[128];
@@ -143,9 +140,6 @@ bool batch_spares_inputs(struct batch *batch);
 const struct journal_entry *batch_entry_find(const struct batch *batch, const struct journal_list *list,
                                              const struct manifest_row *row, enum row_file *changed);
 
-/* Did all ranks plan the same work? counts[N_COUNTS]: sums over the ranks. false: batch->why. */
-bool batch_plans_agree(struct batch *batch, const int64_t *counts);
-
 /* Checks, after the work, that no two outputs of the list are one file under two names. false: batch->why. */
 bool batch_outputs_differ(struct batch *batch);
 
@@ -155,8 +149,8 @@ void batch_work(struct batch *batch, void (*report)(void *data), void *data);
 
 void batch_free(struct batch *batch);
 
-/* The journal of a rank that works on this batch's share. */
-struct journal_location batch_journal(const struct batch *batch, int rank);
+/* The journal of this batch's share. */
+struct journal_location batch_journal(const struct batch *batch);
 
 /* With these functions the workers report a failed file, end the whole run, and add n to a count. Any thread. */
 void batch_fail(struct batch *batch, const struct manifest_row *row, const char *why);

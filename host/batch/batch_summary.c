@@ -6,16 +6,14 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* Reads the journals of this run; on rank 0, after all ranks have ended. */
+/* Reads the journal of this run; to resume, those of the folder. */
 static bool read_journals(const struct batch *batch, struct journal_list *list, char *why, size_t cap)
 {
     bool good = !batch->settings->resume || journal_list_read_folder(list, batch->settings->folder, why, cap);
     list->n_failures = 0; /* failures of earlier runs */
-    for (int rank = 0; rank < batch->ranks.n && good; rank++) {
-        char path[PATH_MAX];
-        const struct journal_location location = batch_journal(batch, rank);
-        good = journal_path(&location, path, sizeof path, why, cap) && journal_list_read(list, path, why, cap);
-    }
+    char path[PATH_MAX];
+    const struct journal_location location = batch_journal(batch);
+    good = good && journal_path(&location, path, sizeof path, why, cap) && journal_list_read(list, path, why, cap);
     journal_list_sort(list);
     return good;
 }
@@ -82,7 +80,7 @@ static json_t *times_json(const int64_t *counts)
 
 static int run_json(const struct batch *batch, const struct journal_list *list, const int64_t *counts, double seconds)
 {
-    json_t *all = json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:s, s:s, s:i, s:i, s:o}", "done",
+    json_t *all = json_pack("{s:I, s:I, s:I, s:o, s:I, s:I, s:f, s:f, s:f, s:I, s:I, s:s, s:s, s:i, s:o}", "done",
                             (json_int_t)counts[COUNT_DONE], "resumed", (json_int_t)counts[COUNT_RESUMED], "failed",
                             (json_int_t)counts[COUNT_FAILED], "failures", failures_json(batch, list), "frames_in",
                             (json_int_t)counts[COUNT_FRAMES_IN], "frames_out", (json_int_t)counts[COUNT_FRAMES_OUT],
@@ -90,7 +88,7 @@ static int run_json(const struct batch *batch, const struct journal_list *list, 
                             "times_realtime", (double)counts[COUNT_SOUND_US] * 1e-6 / seconds, "clipped_samples",
                             (json_int_t)counts[COUNT_CLIPPED_SAMPLES], "clipped_files",
                             (json_int_t)counts[COUNT_CLIPPED_FILES], "backend", batch->backend, "device", batch->device,
-                            "workers", batch->n_workers, "ranks", batch->ranks.n, "times", times_json(counts));
+                            "workers", batch->n_workers, "times", times_json(counts));
     return json_print(all, 9, "batch");
 }
 
@@ -98,8 +96,6 @@ int batch_summary(const struct batch *batch, struct part_file *part, bool json, 
 {
     const char *report = batch->settings->report;
     int status = batch->why[0] ? message_error("%s", batch->why) : counts[COUNT_FAILED] ? EXIT_FAILED : 0;
-    /* Only rank 0 returns EXIT_FAILED: if another rank failed first, mpirun would end rank 0. */
-    if (batch->ranks.rank != 0) return batch->why[0] ? status : 0;
     struct journal_list list = {.keeps_figures = true};
     char why[MESSAGE_CAP];
     bool good = (!report && counts[COUNT_FAILED] == 0) || read_journals(batch, &list, why, sizeof why);

@@ -6,7 +6,7 @@
 
 #include "host/files/part_file.h"
 
-/* Prints the summary on rank 0, after the journal is closed and all ranks have ended. part: the open report, if
+/* Prints the summary, after the journal is closed. part: the open report, if
  * --report is given. counts[N_COUNTS]; seconds: duration of the run. Returns the exit status. */
 int batch_summary(const struct batch *batch, struct part_file *part, bool json, const int64_t *counts, double seconds);
 

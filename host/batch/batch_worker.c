@@ -482,12 +482,13 @@ static void run_piece(struct worker *worker, size_t piece, struct file_job *jobs
     while (n > 0) file_job_close(&jobs[--n]);
 }
 
-/* Spreads the workers of all processes on this machine over its GPUs. */
+/* Spreads the workers over the GPUs of this machine; each share begins with another one. */
 static void worker_choose_backend(struct worker *worker, int number)
 {
     const struct batch *batch = worker->batch;
     if (strcmp(batch->backend, "cuda") == 0 && batch->n_devices > 1)
-        snprintf(worker->backend, sizeof worker->backend, "cuda:%d", (number + batch->ranks.local) % batch->n_devices);
+        snprintf(worker->backend, sizeof worker->backend, "cuda:%d",
+                 (number + batch->settings->shard) % batch->n_devices);
     else
         snprintf(worker->backend, sizeof worker->backend, "%s", batch->backend);
 }

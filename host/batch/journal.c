@@ -53,7 +53,7 @@ static void find_owner(const char *path, char *owner, size_t owner_cap)
     line_reader_close(&in);
 }
 
-/* The kernel releases the lock when the process ends. A network file system without locks is accepted: shards and ranks
+/* The kernel releases the lock when the process ends. A network file system without locks is accepted: shards
  * have separate journals anyway. */
 static bool lock_own(struct journal *journal, const char *path, char *why, size_t cap)
 {
@@ -99,8 +99,6 @@ bool journal_path(const struct journal_location *location, char *path, size_t pa
 {
     char name[64] = "";
     if (location->n_shards > 1) snprintf(name, sizeof name, ".%dof%d", location->shard + 1, location->n_shards);
-    if (location->n_ranks > 1 && location->n_shards == 1) snprintf(name, sizeof name, ".");
-    if (location->n_ranks > 1) snprintf(name + strlen(name), sizeof name - strlen(name), "rank%d", location->rank);
     return snprintf(path, path_cap, "%s/haloconv-batch%s.journal", location->folder, name) < (int)path_cap ||
            message_write(why, cap, "%.60s...: the name is too long; choose another folder", location->folder);
 }

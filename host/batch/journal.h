@@ -3,7 +3,7 @@
  *   FOLDER/haloconv-batch.journal         # process 1234 on host          the process that has or had the lock
  *                                         ENTRY                          an entry for each finished file
  *                                         # row 4 failed: REASON          a file that failed
- *   FOLDER/haloconv-batch.NAME.journal    a shard or a rank has this journal; they write at the same time
+ *   FOLDER/haloconv-batch.NAME.journal    a shard has this journal; they write at the same time
  *
  * ENTRY: HASH<tab>BYTES<tab>OUTPUT,TIME,INPUT,MASK,NOISE,PATH<tab>FIGURES NAME
  *
@@ -25,7 +25,7 @@
 
 struct journal_location { /* each process has a separate journal */
     const char *folder;
-    int shard, n_shards, rank, n_ranks;
+    int shard, n_shards;
 };
 
 struct journal {

@@ -17,6 +17,11 @@ static long variable(const char *name, long otherwise)
     return errno || *end || number < 0 || number > INT_MAX ? otherwise : number;
 }
 
+long slurm_mpi_processes(void)
+{
+    return variable("OMPI_COMM_WORLD_SIZE", variable("PMI_SIZE", 1));
+}
+
 bool slurm_share(int *shard, int *n_shards, char *why, size_t cap)
 {
     const long id = variable("SLURM_ARRAY_TASK_ID", -1), n_ids = id < 0 ? 1 : variable("SLURM_ARRAY_TASK_COUNT", 0);
@@ -25,7 +30,7 @@ bool slurm_share(int *shard, int *n_shards, char *why, size_t cap)
     /* A script of sbatch without --ntasks has neither variable. */
     const long n_tasks = task < 0 ? 1 : variable("SLURM_STEP_NUM_TASKS", variable("SLURM_NTASKS", 1));
     if (variable("OMPI_COMM_WORLD_SIZE", 1) > 1) /* its processes may all see one task of Slurm */
-        return message_write(why, cap, "mpirun has started this process; start it by srun, or leave --shard out");
+        return message_write(why, cap, "mpirun has started this process; start it by srun, or give I/N");
     if (id < 0 && task < 0)
         return message_write(why, cap, "Slurm has not started this process; give I/N, or start it by sbatch or srun");
     if (n_tasks > 1 && !getenv("SLURM_STEP_NUM_TASKS")) /* in the script of sbatch, which runs once */

@@ -13,4 +13,7 @@
  * why has the reason. */
 bool slurm_share(int *shard, int *n_shards, char *why, size_t cap);
 
+/* Returns how many processes mpirun has started together, with this one. 1: mpirun has not started this process. */
+long slurm_mpi_processes(void);
+
 #endif

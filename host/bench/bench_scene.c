@@ -5,8 +5,6 @@
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
-#include "host/splitmix64.h"
-#include "host/stopwatch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,9 +15,7 @@ enum { THREAD_SOURCES = 1024, SOURCES_A_THREAD = 8192, ATTEMPTS = 3, MAX_SOURCES
 struct scene_settings {
     struct bench_settings common;
     int n_entries, n_mix, every, n_threads;
-    bool find, offline;
-    int step, n_jobs;
-    double job_s;
+    bool find;
 };
 
 struct scene_trial {
@@ -51,17 +47,6 @@ static const struct option_row scene_options[] = {
      option_flag, OPTION_TO(struct scene_settings, find)},
     {0}};
 
-static const struct option_row offline_options[] = {
-    {"offline", 0, NULL, "Render whole signals, each with one moving source, from memory to memory as fast as possible",
-     option_flag, OPTION_TO(struct scene_settings, offline)},
-    {"step", 0, "N", "Frames of a step; --steer is then counted in steps [256]", option_int,
-     OPTION_TO(struct scene_settings, step), .min = 16, .max = 65536},
-    {"jobs", 0, "N", "Signals in a call [256]", option_int, OPTION_TO(struct scene_settings, n_jobs), .min = 1,
-     .max = 1 << 20},
-    {"length", 0, "S", "Seconds of each signal [10]", option_number, OPTION_TO(struct scene_settings, job_s),
-     .min = 0.01, .max = 86400},
-    {0}};
-
 static const struct command_line scene_line = {
     .command = "bench scene",
     .text = "Plays sources that move all the time: every source plays an entry of a bank of decaying noise and gets a "
@@ -70,9 +55,8 @@ static const struct command_line scene_line = {
             "fails, halves the gap down to a sixteenth, and then plays the largest number that passed for the whole "
             "--time.\n\n"
             "  haloconv bench scene --sources 8192 --seconds 0.5 --backend cuda --time 60\n"
-            "  haloconv bench scene --find --seconds 0.5 --backend cpu\n"
-            "  haloconv bench scene --offline --rate 16000 --seconds 1",
-    .groups = {{NULL, scene_options}, {"Whole signals:", offline_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
+            "  haloconv bench scene --find --seconds 0.5 --backend cpu",
+    .groups = {{NULL, scene_options}, {BENCH_PLAY_TITLE, bench_play_options}}};
 
 static int threads_of(const struct scene_settings *s, int n_sources)
 {
@@ -201,141 +185,15 @@ static int scene_print_json(const struct scene_settings *s, int n, const struct 
     return json_print(all, 6, "bench");
 }
 
-/* ---- --offline: hc_render from memory to memory, many signals of one moving source each ------------ */
-
-struct signals {
-    int64_t n_frames;
-    float *in, *out;   /* [n_jobs][n_frames], [n_jobs][n_out][n_frames] */
-    const float **ins; /* [n_jobs] */
-    float **outs;      /* [n_jobs][n_out] */
-    hc_step *steps;    /* [n_jobs][n_steps] */
-    hc_render_job *jobs;
-};
-
-static void signals_free(struct signals *s)
-{
-    free(s->in);
-    free(s->out);
-    free(s->ins);
-    free(s->outs);
-    free(s->steps);
-    free(s->jobs);
-}
-
-static bool signals_make(struct signals *s, const struct scene_settings *settings)
-{
-    const struct bench_shape *shape = &settings->common.shape;
-    size_t n_jobs = (size_t)settings->n_jobs, n_out = (size_t)shape->n_out;
-    s->n_frames = (int64_t)(settings->job_s * shape->rate);
-    size_t n = (size_t)s->n_frames, n_steps = n / ((size_t)settings->step * (size_t)settings->every) + 1;
-    s->in = malloc(n_jobs * n * sizeof *s->in);
-    s->out = calloc(n_jobs * n_out * n, sizeof *s->out);
-    s->ins = calloc(n_jobs, sizeof *s->ins);
-    s->outs = calloc(n_jobs * n_out, sizeof *s->outs);
-    s->steps = calloc(n_jobs * n_steps, sizeof *s->steps);
-    s->jobs = calloc(n_jobs, sizeof *s->jobs);
-    if (!s->in || !s->out || !s->ins || !s->outs || !s->steps || !s->jobs) return false;
-    uint32_t state = (uint32_t)shape->seed;
-    for (size_t i = 0; i < n_jobs * n; i++) {
-        state = state * 1664525u + 1013904223u;
-        s->in[i] = (float)((double)state / 4294967296.0 - 0.5);
-    }
-    for (size_t i = 0; i < n_jobs * n_out * n; i += 1024) s->out[i] = 1; /* touches each page */
-    uint64_t random = splitmix64(shape->seed);
-    for (size_t j = 0; j < n_jobs; j++) {
-        hc_step *steps = s->steps + j * n_steps;
-        for (size_t k = 0; k < n_steps; k++) {
-            random = splitmix64(random);
-            steps[k] = (hc_step){.frame = (int64_t)k * settings->step * settings->every, .n = 1, .weight = {1}};
-            steps[k].entry[0] = (int)(random % (uint64_t)settings->n_entries);
-        }
-        s->ins[j] = s->in + j * n;
-        for (size_t o = 0; o < n_out; o++) s->outs[j * n_out + o] = s->out + (j * n_out + o) * n;
-        s->jobs[j] = (hc_render_job){.n_sources = 1,
-                                     .in = &s->ins[j],
-                                     .n_in_frames = s->n_frames,
-                                     .steps = steps,
-                                     .step_size = sizeof *steps,
-                                     .n_steps = (int)n_steps,
-                                     .out = s->outs + j * n_out,
-                                     .n_out_frames = s->n_frames};
-    }
-    return true;
-}
-
-struct moving_result {
-    double setup_s, elapsed_s; /* seconds of all calls together */
-    int n_calls;
-    double hours; /* hours of rendered sound; a job counts once, with all of its outputs */
-};
-
-static bool render(const struct scene_settings *s, struct moving_result *r, char *why, size_t cap)
-{
-    const struct bench_shape *shape = &s->common.shape;
-    struct signals signals = {0};
-    hc_bank_data data;
-    hc_renderer *renderer = NULL;
-    *r = (struct moving_result){0};
-    if (!steer_data_make(&data, s->n_entries, shape->n_out, shape->taps, shape->seed))
-        return message_write(why, cap, "bench: no memory for a bank of %d entries; use fewer", s->n_entries);
-    hc_render_config config = {
-        .size = sizeof config, .backend = shape->backend, .step = s->step, .n_threads = shape->n_threads};
-    double start = stopwatch_now();
-    bool good = hc_renderer_open(&config, &data, &renderer, why, cap) == HC_OK;
-    r->setup_s = stopwatch_now() - start;
-    steer_data_free(&data);
-    if (good && !signals_make(&signals, s))
-        good = message_write(why, cap, "bench: no memory for %d signals; use fewer", s->n_jobs);
-    if (good)
-        good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, s->n_jobs, why, cap) ==
-               HC_OK; /* fills the caches */
-    start = stopwatch_now();
-    while (good && r->elapsed_s < s->common.time_s) {
-        good = hc_render(renderer, signals.jobs, sizeof *signals.jobs, s->n_jobs, why, cap) == HC_OK;
-        r->elapsed_s = stopwatch_now() - start;
-        r->n_calls++;
-    }
-    r->hours = r->n_calls * (double)s->n_jobs * (double)signals.n_frames / shape->rate / 3600;
-    signals_free(&signals);
-    hc_renderer_close(renderer);
-    return good;
-}
-
-static int offline(const struct scene_settings *s)
-{
-    const struct bench_shape *b = &s->common.shape;
-    struct moving_result r;
-    char why[MESSAGE_CAP];
-    if (!render(s, &r, why, sizeof why)) return message_error("%s", why);
-    double an_hour = r.hours / (r.elapsed_s / 3600);
-    if (s->common.json)
-        return json_print(json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f}", "backend",
-                                    b->backend, "rate", b->rate, "step", s->step, "entries", s->n_entries, "outputs",
-                                    b->n_out, "taps", b->taps, "jobs", s->n_jobs, "job_s", s->job_s, "setup_s",
-                                    r.setup_s, "hours", r.hours, "took_s", r.elapsed_s, "hours_an_hour", an_hour),
-                          6, "bench");
-    printf("%d signals of %g s at %d Hz, one moving source each, %d outputs, %d entries of %d taps, another entry each "
-           "%lld frames, seed %llu, backend %s\n",
-           s->n_jobs, s->job_s, b->rate, b->n_out, s->n_entries, b->taps, (long long)s->step * s->every,
-           (unsigned long long)b->seed, b->backend);
-    printf("bank made in %.2f s; %.2f hours of output in %.2f s, memory to memory: %.0f hours an hour\n", r.setup_s,
-           r.hours, r.elapsed_s, an_hour);
-    return 0;
-}
-
 int bench_scene_command(int argc, char **argv)
 {
     struct scene_settings s = {.common = bench_settings_usual(), .n_entries = 1000, .n_mix = 1, .every = 1};
     s.n_threads = -1;
-    s.step = 256;
-    s.n_jobs = 256;
-    s.job_s = 10;
     s.common.shape.n_in = 128;
     s.common.shape.n_out = 2;
     int status = option_parse(&scene_line, argc, argv, &s);
     if (status >= 0) return status;
     bench_settings_complete(&s.common);
-    if (s.offline) return offline(&s);
     struct scene_trial trial = {0};
     char why[MESSAGE_CAP] = "";
     int n = s.common.shape.n_in;

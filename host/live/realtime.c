@@ -14,7 +14,7 @@
 #ifdef __SANITIZE_THREAD__
 enum { STACK_BYTES = 16 * 1024 }; /* JACK's data fill the greater share of the stack of a thread that JACK makes */
 #else
-enum { STACK_BYTES = 60 * 1024 }; /* a thread of musl has 128 KiB; no frame has 64 KiB (Makefile) */
+enum { STACK_BYTES = 60 * 1024 }; /* a thread of musl has 128 KiB; no frame has 64 KiB (flags.mk) */
 #endif
 enum { SPARE_BYTES = 256 * 1024 * 1024 };
 

@@ -23,7 +23,6 @@ struct session {
     char *first_error; /* [MESSAGE_CAP] while the first bank is loaded: load_first_bank returns errors; else NULL */
     bool is_opening;   /* the first mask or bank is loaded */
     int n_in, n_out;
-    _Atomic float knobs[HC_N_KNOBS]; /* values that were set last */
     double start_s;
     struct session_status before;        /* status at the end of an earlier process */
     atomic_uint_fast64_t xruns, xrun_ms; /* xrun_ms: when the last one was, since start_s */
@@ -371,14 +370,12 @@ void session_channels(const struct session *s, int *n_in, int *n_out)
 
 void session_set(struct session *s, enum hc_live_knob knob, float value)
 {
-    if (!isfinite(value)) return; /* hc_live_set ignores it */
-    s->knobs[knob] = value;
     hc_live_set(s->live, knob, value);
 }
 
 float session_get(const struct session *s, enum hc_live_knob knob)
 {
-    return s->knobs[knob];
+    return hc_live_get(s->live, knob);
 }
 
 unsigned char *session_reaches(struct session *s)
@@ -386,7 +383,7 @@ unsigned char *session_reaches(struct session *s)
     hc_live_info info = {.size = sizeof info, .reaches = malloc((size_t)s->n_in * (size_t)s->n_out)};
     if (!info.reaches) return NULL;
     hc_live_get_info(s->live, &info);
-    for (int o = 0; o < s->n_out && s->knobs[HC_DRY] > 0; o++) {
+    for (int o = 0; o < s->n_out && hc_live_get(s->live, HC_DRY) > 0; o++) {
         int in = s->n_in == 1 ? 0 : o;
         if (in < s->n_in) info.reaches[in * s->n_out + o] = 1;
     }
@@ -407,7 +404,7 @@ bool session_is_settled(struct session *s)
 
 uint64_t session_reach_version(struct session *s)
 {
-    return 2 * stats_of(s).masks + (s->knobs[HC_DRY] > 0);
+    return 2 * stats_of(s).masks + (hc_live_get(s->live, HC_DRY) > 0);
 }
 
 void session_count_xrun(struct session *s)

@@ -18,28 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The optional dependencies of this build, as the Makefile reports them: "1", or the macro's own name, and the name. */
-#define TEXT(macro) #macro
-#define PART(macro, name) TEXT(macro), name
-static const char *const parts[] = {PART(HC_WITH_SNDFILE, "sndfile"),
-                                    PART(HC_WITH_SOXR, "soxr"),
-                                    PART(HC_WITH_YAML, "yaml"),
-                                    PART(HC_WITH_MYSOFA, "mysofa"),
-                                    PART(HC_WITH_HDF5, "hdf5"),
-                                    PART(HC_WITH_SAMPLERATE, "samplerate"),
-                                    PART(HC_WITH_JANSSON, "jansson"),
-                                    PART(HC_WITH_ARCHIVE, "archive"),
-                                    PART(HC_WITH_CAIRO, "cairo"),
-                                    PART(HC_WITH_PORTAUDIO, "portaudio"),
-                                    PART(HC_WITH_JACK, "jack"),
-                                    PART(HC_WITH_PIPEWIRE, "pipewire"),
-                                    PART(HC_WITH_ALSA, "alsa"),
-                                    PART(HC_WITH_LO, "osc"),
-                                    PART(HC_WITH_WEBSOCKETS, "websockets"),
-                                    PART(HC_WITH_LV2, "lv2"),
-                                    PART(HC_WITH_CLAP, "clap"),
-                                    PART(HC_WITH_VST3, "vst3"),
-                                    PART(HC_WITH_MPI, "mpi")};
+/* The optional dependencies of this build, as a list in C of packaging/parts.mk: "sndfile,soxr". */
+#define TEXT(...) #__VA_ARGS__
+#define TEXT_OF(...) TEXT(__VA_ARGS__)
 
 static const struct command {
     const char *name, *usage, *text;
@@ -77,7 +58,6 @@ static const struct command {
     {"bench capacity", "", "the largest matrix and the most channels without a miss", "bench", bench_capacity_command,
      false},
     {"bench costs", "", "what convolution costs here; kept for every later plan", "bench", bench_costs_command, false},
-    {"bench offline", "", "a long sound from memory to memory", "bench", bench_offline_command, false},
     {"bench scene", "", "steered sources, paced by the clock, and moving sources of whole signals", "bench",
      bench_scene_command, false},
 };
@@ -155,9 +135,8 @@ static bool is_help(const char *word)
 
 static void print_version(void)
 {
-    printf("haloconv %s\nbuilt with:", HC_VERSION);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i += 2)
-        if (strcmp(parts[i], "1") == 0) printf(" %s", parts[i + 1]);
+    printf("haloconv %s\nbuilt with: ", HC_VERSION);
+    for (const char *part = TEXT_OF(HC_PARTS); *part; part++) putchar(*part == ',' ? ' ' : *part);
     putchar('\n');
 }
 
@@ -234,7 +213,7 @@ static int bench(int argc, char **argv)
     if (argc > 2 && strcmp(argv[2], "kernels") == 0) /* a command up to version 0.1 */
         return message_error("bench kernels: the kernel ladder is a separate program; build it with `make ladder` in "
                              "the source tree and run build/haloconv-ladder");
-    return message_usage("bench", "needs engine, capacity, costs, offline or scene%s%s", argc > 2 ? ", and got " : "",
+    return message_usage("bench", "needs engine, capacity, costs or scene%s%s", argc > 2 ? ", and got " : "",
                          argc > 2 ? argv[2] : "");
 }
 

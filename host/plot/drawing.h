@@ -1,5 +1,4 @@
-/* drawing - the shapes of a picture, in the order in which they are painted. svg.c writes them as text, and Cairo
- * paints them (cairo/png_cairo.c).
+/* drawing - the shapes of a picture, in the order in which they are painted. svg.c writes them.
  *
  * Lengths are in units of 1/800 of the width. On a page of 600 points, or 800 pixels of CSS, a unit is 3/4 point.
  */

@@ -1,4 +1,4 @@
-/* picture - writes a drawing as a file: SVG, or PNG painted by Cairo. */
+/* picture - writes a drawing as a file, in SVG. */
 #ifndef PLOT_PICTURE_H
 #define PLOT_PICTURE_H
 
@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Is this the name of a picture that this build can write: .svg or, with Cairo, .png? false: why has the reason. */
+/* Is this the name of an SVG? false: why has the reason. */
 bool picture_check(const char *path, char *why, size_t cap);
 
 /* Writes the picture into the file, or as SVG into a stream (to NULL: the file). false: why has the reason. */

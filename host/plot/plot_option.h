@@ -29,8 +29,7 @@ option_read plot_option_frequencies; /* double[2], LOW,HIGH in Hz    */
 
 /* Rows for a struct plot_choice in the command's settings; text: what is drawn. */
 #define PLOT_FILE_OPTIONS(type, field, text)                                                                           \
-    {"plot", 0, "FILE", "Draw " text ": FILE.svg, or FILE.png if the build has Cairo", plot_option_path,               \
-     OPTION_TO(type, field.path)},                                                                                     \
+    {"plot", 0, "FILE", "Draw " text ", as SVG", plot_option_path, OPTION_TO(type, field.path)},                                 \
     {"range", 0, "LOW,HIGH", "Levels of the plot's magnitude in dB [50 dB around the mean]", plot_option_range,        \
      OPTION_TO(type, field.settings.range_db)},                                                                        \
     {"frequencies", 0, "LOW,HIGH", "Frequencies of the plot in Hz [20,20000]", plot_option_frequencies,                \

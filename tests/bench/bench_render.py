@@ -72,8 +72,7 @@ def torch_hours():
 
 
 def haloconv_hours():
-    command = [os.environ.get("HALOCONV", "build/haloconv"), "bench", "scene", "--offline", "--backend", "cuda", "--json",
-               "--rate", str(RATE), "--step", str(STEP), "--entries", str(ENTRIES), "--outputs", str(OUTPUTS), "--taps",
+    command = [os.environ.get("BUILD", "build") + "/tests/bench_render", "--backend", "cuda", "--json", "--rate", str(RATE), "--step", str(STEP), "--entries", str(ENTRIES), "--outputs", str(OUTPUTS), "--taps",
                str(TAPS), "--jobs", str(JOBS), "--length", str(SECONDS), "--time", "4"]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["hours_an_hour"]
 

@@ -49,6 +49,6 @@ $(ON_CPU_TESTS): $(ON_CPU)/%: $(ON_CPU)/tests/%.o $(BUILD)/libhaloconv.a | $(ON_
 $(ON_CPU)/transform_test: $(ON_CPU_OBJS)
 # An absolute path: a set-user-ID copy of costs_test ignores $$ORIGIN.
 $(patsubst %,$(ON_CPU)/%_test,costs tensors): TEST_LIBS = $(ON_CPU_MODULE) '-Wl,-rpath,$(abspath $(ON_CPU))'
-$(ON_CPU)/haloconv: $(BUILD)/haloconv $(BUILD)/libhaloconv.so.1 $(MPI_PART) | $(ON_CPU_MODULE)
+$(ON_CPU)/haloconv: $(BUILD)/haloconv $(BUILD)/libhaloconv.so.1 | $(ON_CPU_MODULE)
 	$(Q)cp -L $^ $(@D)
 .SECONDARY: $(ON_CPU_HEADERS) $(ON_CPU_KERNELS:%=$(ON_CPU)/kernels/%.cu)

@@ -11,7 +11,7 @@
 static void open_again(struct journal *journal)
 {
     char why[1024] = "";
-    static const struct journal_location here = {.folder = ".", .n_shards = 1, .n_ranks = 1};
+    static const struct journal_location here = {.folder = ".", .n_shards = 1};
     must(journal_open(journal, &here, true, true, why, sizeof why));
     const struct journal_list *list = &journal->done;
     for (size_t i = 1; i < list->n; i++) must(list->entries[i - 1].output <= list->entries[i].output);

@@ -36,7 +36,7 @@ static void begin(struct journal *journal)
 {
     strcpy(strrchr(folder, '.'), ".XXXXXX");
     check(mkdtemp(folder), "%s: %s", folder, strerror(errno));
-    const struct journal_location place = {.folder = folder, .n_shards = 1, .n_ranks = 1};
+    const struct journal_location place = {.folder = folder, .n_shards = 1};
     check(journal_open(journal, &place, false, false, why, sizeof why), "%s", why);
     n_syncs = 0;
 }

@@ -97,7 +97,7 @@ static void a_batch_counts_bytes_not_files(const char *unused)
     struct manifest_row rows[ROWS] = {{0}};
     struct manifest manifest = {.rows = rows, .n = ROWS};
     const struct batch_settings settings = {.n_shards = 1};
-    struct batch batch = {.manifest = &manifest, .settings = &settings, .hashed = "", .ranks = {.n = 1}};
+    struct batch batch = {.manifest = &manifest, .settings = &settings, .hashed = ""};
     double row_s[ROWS]; /* the seconds of a row */
     check(mkdtemp(folder), "no folder");
     for (int i = 0; i <= ROWS; i++) {
@@ -166,7 +166,7 @@ static void each_pass_of_a_long_file_is_work(const char *unused)
                                .level = LEVEL_RMS};
     struct manifest manifest = {.rows = &row, .n = 1};
     const struct batch_settings settings = {.folder = folder, .n_shards = 1};
-    struct batch batch = {.manifest = &manifest, .settings = &settings, .hashed = "", .ranks = {.n = 1}};
+    struct batch batch = {.manifest = &manifest, .settings = &settings, .hashed = ""};
     struct file_job job;
     float *block = calloc(BLOCK, sizeof *block);
     for (int i = 0; block && i < BLOCK; i++) block[i] = 0.5f;

@@ -200,91 +200,39 @@ def entries(journal):
     return [line for line in journal.read_text().splitlines() if not line.startswith("#")]
 
 
-def mpirun(*args, program=(str(HALOCONV), "batch")):
-    """Start `haloconv batch` in three ranks; the process."""
-    if not (BUILD / "haloconv_mpi.so").exists() or not shutil.which("mpirun"):
-        pytest.skip("built without MPI, or no mpirun")
-    if SAN:
-        pytest.skip("MPI leaks by design, and the sanitizer would report nothing else")
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return subprocess.Popen(["mpirun", "--oversubscribe", "-n", "3", *program, *args],
-                            env={**os.environ, **root}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
-
-
-def report_of(process):
-    """The report of ranks that end well, as a dict."""
-    out, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    return json.loads(out)
-
-
-def test_ranks_share_one_list(sounds, backend):
-    process = mpirun("list.csv", "-o", "ranks", "--backend", backend, "--json", "-q")
-    report, want = report_of(process), batch("list.csv", "-o", "one", backend=backend)
-    assert report["ranks"] == 3 and report["done"] == 12 and report["frames_out"] == want["frames_out"]
-    assert tree(sounds / "ranks") == tree(sounds / "one")
-    journals = sorted((sounds / "ranks").glob("haloconv-batch.rank*.journal"))
-    assert len(journals) == 3 and sum(len(entries(j)) for j in journals) == 12
-    (sounds / "ranks" / "u0_m0.wav").unlink()  # as if its rank had died
-    report = batch("list.csv", "-o", "ranks", "--resume", backend=backend)
-    assert (report["done"], report["resumed"]) == (1, 11) and tree(sounds / "ranks") == tree(sounds / "one")
-
-
-def pid_of_rank(mpirun_pid, rank):
-    """The process that mpirun started as this rank; None while it is not there."""
-    for environ in pathlib.Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            parent = int((environ.parent / "stat").read_text().rsplit(") ", 1)[1].split()[1])
-            if parent == mpirun_pid and f"OMPI_COMM_WORLD_RANK={rank}".encode() in environ.read_bytes().split(b"\0"):
-                return int(environ.parent.name)
-    return None
-
-
-@pytest.mark.parametrize("rank", [0, 2])
-def test_a_rank_killed_in_mid_run_is_made_up_for(sounds, rank):
-    """mpirun ends the other ranks. Every file is whole or absent, and --resume makes the absent ones only."""
+def test_a_share_killed_in_mid_run_is_made_up_for(sounds):
+    """The others go on. Every file is whole or absent, and --resume makes the absent ones only."""
     n = 1200
     rows = [f"in/u{i % 11}.wav,masks/m{i % 5}.wav,{i}.wav" for i in range(n)]
     (sounds / "many.csv").write_text("input,mask,output\n" + "\n".join(rows))
-    args = ["many.csv", "-o", "ranks", "--backend", "cpu", "--json", "-q", "--workers", "2"]
-    process = mpirun(*args)
-    while process.poll() is None and len(list((sounds / "ranks").glob("[0-9]*.wav"))) < 100:
+    args = ["many.csv", "-o", "shares", "--workers", "2"]
+    shares = [subprocess.Popen([str(HALOCONV), "batch", *args, "--backend", "cpu", "-q", "--shard", f"{i}/3"])
+              for i in (1, 2, 3)]
+    while shares[1].poll() is None and len(list((sounds / "shares").glob("[0-9]*.wav"))) < 100:
         time.sleep(0.002)
-    pid = pid_of_rank(process.pid, rank)
-    assert pid, "the run was over before a rank could be killed"
-    os.kill(pid, signal.SIGKILL)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode != 0, said
-    for part in (sounds / "ranks").glob(".*.part"):  # the killed ones could not clean up
+    assert shares[1].poll() is None, "the run was over before a share could be killed"
+    shares[1].kill()
+    assert [share.wait(timeout=120) for share in shares] == [0, -signal.SIGKILL, 0]
+    for part in (sounds / "shares").glob(".*.part"):  # the killed one could not clean up
         part.unlink()
     batch("many.csv", "-o", "whole")
-    before, want = tree(sounds / "ranks"), tree(sounds / "whole")
+    before, want = tree(sounds / "shares"), tree(sounds / "whole")
     assert 100 <= len(before) < n and all(want[name] == data for name, data in before.items())
-    report = report_of(mpirun(*args, "--resume"))
-    assert report["ranks"] == 3 and report["done"] + report["resumed"] == n
-    assert len(before) - 6 <= report["resumed"] <= len(before)  # a worker may die before it writes the journal
-    assert tree(sounds / "ranks") == want
+    report = batch(*args, "--resume")
+    assert report["done"] + report["resumed"] == n
+    assert len(before) - 2 <= report["resumed"] <= len(before)  # a worker may die before it writes the journal
+    assert tree(sounds / "shares") == want
 
 
-def test_ranks_with_different_lists_are_reported(sounds):
-    """A rank takes pieces of its own list: rows would be convolved twice, and others by nobody."""
-    rows = (sounds / "list.csv").read_text().splitlines()
-    (sounds / "other.csv").write_text("\n".join(rows[:1] + rows[:0:-1]))
-    choose = 'test "$OMPI_COMM_WORLD_RANK" = 1 && list=other.csv; exec "$0" batch ${list:-list.csv} -o out -q'
-    process = mpirun(program=["sh", "-c", choose, str(HALOCONV)])
-    _, said = process.communicate(timeout=120)
-    assert process.returncode != 0 and "different lists" in said, said
-
-
-def test_without_the_mpi_part_mpirun_is_refused(sounds):
-    lone = sounds / "bin"
-    lone.mkdir()
-    copy_program(lone / "haloconv")
-    done = subprocess.run([str(lone / "haloconv"), "batch", "list.csv", "-o", "out"],
-                          env={**os.environ, "OMPI_COMM_WORLD_SIZE": "2"},
-                          capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "--shard" in done.stderr and not (sounds / "out").exists()
+@pytest.mark.parametrize("variable", ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"])
+def test_mpirun_needs_shares(sounds, monkeypatch, variable):
+    """Without them each process would convolve the whole list."""
+    monkeypatch.setenv(variable, "2")
+    said = refused("batch", "list.csv", "-o", "out", exit=1)
+    assert "mpirun has started 2 processes" in said and "--shard I/N" in said and not (sounds / "out").exists()
+    assert [batch("list.csv", "-o", "out", "--shard", f"{i}/2")["done"] > 0 for i in (1, 2)] == [True, True]
+    batch("list.csv", "-o", "one", "--shard", "1/1")
+    assert tree(sounds / "out") == tree(sounds / "one")
 
 
 def test_patterns_pair_up(sounds):

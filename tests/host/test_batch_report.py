@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import soundfile
 from conftest import HALOCONV, good, noise, read, refused, write
-from test_batch import batch, mpirun, sounds, tree  # noqa: F401: a fixture is among them
+from test_batch import batch, sounds, tree  # noqa: F401: a fixture is among them
 from test_batch_columns import room, rows_to
 
 RATE = 16000
@@ -102,15 +102,6 @@ def test_the_report_does_not_depend_on_the_sharing_out(listed):
     assert (listed / "late.jsonl").read_bytes() == want and tree(listed / "late") == before
     reported("rows.csv", "-o", "shards", "--gain", 3, "--report", "other.jsonl")
     assert (listed / "other.jsonl").read_bytes() != want
-
-
-def test_ranks_write_one_report(listed):
-    process = mpirun("rows.csv", "-o", "ranks", "--backend", "cpu", "--json", "-q", "--report", "ranks.jsonl")
-    out, said = process.communicate(timeout=120)
-    assert process.returncode != 0 and "row 13: in/gone.wav: " in said, said
-    report, want = json.loads(out), reported("rows.csv", "-o", "one", "--report", "one.jsonl")
-    assert report["ranks"] == 3 and report["failures"] == want["failures"] != []
-    assert (listed / "ranks.jsonl").read_bytes() == (listed / "one.jsonl").read_bytes()
 
 
 def test_a_report_is_a_list(listed):

@@ -171,7 +171,7 @@ def test_library_exports_its_own_names_only():
     exported = {name: version for name, version in exported.items() if name not in private}
     declared = set().union(*map(calls_of, PUBLIC_HEADERS))
     assert exported.keys() == declared, exported.keys() ^ declared
-    number = re.search(r"soname,libhaloconv\.so\.(\d+)", (ROOT / "Makefile").read_text())[1]
+    number = re.search(r"soname,libhaloconv\.so\.(\d+)", (ROOT / "dsp/dsp.mk").read_text())[1]
     assert {version.split(".")[0] for version in exported.values()} == {f"HALOCONV_{number}"}
 
 

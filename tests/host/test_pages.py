@@ -177,8 +177,8 @@ KEMAR = pathlib.Path("/usr/share/libmysofa/MIT_KEMAR_normal_pinna.sofa")
 SERVER, CARD, GPU, LONG = "a JACK server or PipeWire", "a sound card", "a GPU", "a minute or more"
 PARSED = [  # the first that matches is why an example is read by the option parser alone
     (r"haloconv (jack|pipewire|run)\b|(measure|room) .*--jack", SERVER), (r"haloconv (live|room)\b|--portaudio", CARD),
-    (r"--backend (cuda|hybrid)", GPU), (r"bench (engine .*--time 60|capacity|scene --(find|offline))", LONG)]
-OF_OTHERS = r"systemctl|journalctl|oscdump|oscsend|sbatch|#SBATCH|#!|batch \.\.\.|pip |python -m"  # other programs
+    (r"--backend (cuda|hybrid)", GPU), (r"bench (engine .*--time 60|capacity|scene --find)", LONG)]
+OF_OTHERS = r"systemctl|journalctl|oscdump|oscsend|sbatch|mpirun |#SBATCH|#!|batch \.\.\.|pip |python -m"  # other programs
 
 
 def help_of(command, **environment):
@@ -352,7 +352,7 @@ GIVEN = [  # a command, and its defaults as options, which then change nothing
     ("info stereo.wav --json --plot y.svg", "--smooth 1/24 --frequencies 20,20000 --backend cpu --rate 48000 "
      "--panels impulse,step,magnitude,phase,group-delay"),
     ("batch --inputs shards-00[01].tar --masks rooms/*.wav -o y", "--pairs all --members *"),
-    ("bench scene --offline --jobs 1 --length 0.01 --entries 1 --sources 1 --json --seconds 0.01", "--steer-threads 0")]
+    ("bench scene --entries 1 --sources 1 --json --seconds 0.01 --time 0.01", "--steer-threads 0")]
 STATED = {"fade": ("dsp/live/open.c", "c->fade_ms = {};"), "standby": ("dsp/live/open.c", "c->standby_share = 0.{:.1}"),
           "sources": ("host/live/session.c", "n_sources > 0 ? n_sources : {}"),
           "first-mask": ("host/live/live_command.c", "s->first_mask ? s->first_mask : {}"),
@@ -414,7 +414,7 @@ def test_a_default_that_is_given_changes_nothing(example_folder, line, options):
 SOURCES = {path: path.read_text() for folder in ["dsp", "host", "plugins", "kernels"]
            for path in (ROOT / folder).rglob("*.*") if path.suffix in {".c", ".h", ".cu", ".cpp", ".py"}}
 LITERALS = {path: re.findall(r'"((?:[^"\\\n]|\\.)*)"', text) for path, text in SOURCES.items() if path.suffix != ".py"}
-OTHERS_VARIABLES = {"CUDA_VISIBLE_DEVICES", "LV2_PATH", "USER",  # of CUDA, of hosts, of the shell
+OTHERS_VARIABLES = {"OMPI_COMM_WORLD_RANK", "CUDA_VISIBLE_DEVICES", "LV2_PATH", "USER",  # of CUDA, of hosts, of the shell
                     "CUDA_LAUNCH_BLOCKING", "DISPLAY", "HOME", "PATH", "PIPEWIRE_DEBUG", "PIPEWIRE_REMOTE",
                     "PIPEWIRE_RUNTIME_DIR", "WATCHDOG_PID"}
 NO_VARIABLES = r"WITH_\w+|AF_INET|SOCK_DGRAM|RLIMIT_\w+|S24_4LE|WAVE_\w+"

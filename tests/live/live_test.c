@@ -389,6 +389,11 @@ static void knobs_before_the_first_block_jump(const char *backend)
     load(live, mask_file("one.txt", "1\n"));
     hc_live_set(live, HC_GAIN, 0.5f);
     hc_live_set(live, HC_PREDELAY, 3);
+    hc_live_set(live, HC_GAIN, NAN);
+    hc_live_set(live, HC_N_KNOBS, 7);
+    check(hc_live_get(live, HC_GAIN) == 0.5f && hc_live_get(live, HC_WET) == 1 && hc_live_get(live, HC_DRY) == 0 &&
+              hc_live_get(live, HC_PREDELAY) == 3 && hc_live_get(live, HC_N_KNOBS) == 0 && hc_live_get(live, -1) == 0,
+          "a knob has another value than was set");
     play(live, x, y);
     for (int i = 0; i < BLOCK; i++) check(y[i] == (i < 3 ? 0 : 0.5f), "frame %d is %g", i, (double)y[i]);
     hc_live_set(live, HC_GAIN, 1);

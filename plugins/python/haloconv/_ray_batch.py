@@ -193,7 +193,7 @@ class _Shares:
                 **{name: int(self.sums[name]) for name in ("frames_in", "frames_out")}, "seconds": seconds,
                 "files_a_second": self.sums["done"] / seconds, "times_realtime": self.sums["sound_s"] / seconds,
                 **{name: int(self.sums[name]) for name in ("clipped_samples", "clipped_files")},
-                **{name: first.get(name) for name in ("backend", "device", "workers", "ranks")},
+                **{name: first.get(name) for name in ("backend", "device", "workers")},
                 "times": self.times, "shares": self.n, "retried": self.retried}
 
     def write_report(self) -> None:

@@ -1,8 +1,7 @@
-/* haloconv bench offline - times a long sound from memory to memory through a long mask, and its copies alone. */
+/* bench_offline [OPTIONS] - times a long sound from memory to memory through a long mask, and its copies alone. */
 #include "dsp/base/order.h"
 #include "dsp/bench.h"
 #include "dsp/haloconv_files.h"
-#include "host/commands.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
@@ -245,14 +244,14 @@ static const struct option_row offline_options[] = {
     {0}};
 
 static const struct command_line offline_line = {
-    .command = "bench offline",
+    .command = "bench_offline",
     .text = "Convolves a long sound with a long mask, from host memory to host memory, in blocks like those of a file. "
             "On a GPU it also copies the same blocks to the GPU and back without convolving; this time is the lower "
             "bound (the roof).\v"
-            "  haloconv bench offline --backend cpu --seconds 60 --runs 1",
+            "  bench_offline --backend cpu --seconds 60 --runs 1",
     .groups = {{NULL, offline_options}}};
 
-int bench_offline_command(int argc, char **argv)
+int main(int argc, char **argv)
 {
     struct offline_settings settings = {.seconds = 3600, .channels = 2, .mask_seconds = 10, .runs = 5, .seed = 1};
     struct offline_run run;

@@ -168,7 +168,7 @@ READERS = {
 «Copy»: ‹R›=‹0.5›*‹L›+R
 «GraphicEQ»: ‹20› ‹-1›; 100 ‹2›
 «Convolution»: ‹folder/ir.wav›
-""", [("Preamp", "Loudness: 3\nPreamp"), ("Preamp", "[section]\nPreamp"), ("Q 2", "Q 2 foo"), ("-6 dB", "-6 dB foo"), ("all", "all foo"), ("2 ms", "2 ms foo"), ("20 -1;", "20 -1 foo;")]),
+""", [("Preamp", "Loudness: 3\nPreamp"), ("Preamp", "[section]\nPreamp"), ("Q 2", "Q 2 foo"), ("Q 2", "Q 2 Q 3", "Q"), ("Gain 3 dB", "Gain 3 dB Gain 5 dB", "Gain"), ("-6 dB", "-6 dB foo"), ("all", "all foo"), ("2 ms", "2 ms foo"), ("20 -1;", "20 -1 foo;")]),
     "EasyEffects": Reader("a.json", """{ "«output»": {
   "blocklist": [],
   "«convolver#0»": {"«bypass»": ‹false›, "«input-gain»": ‹-3.0›, "«output-gain»": ‹1.0›, "«kernel-name»": ‹"ir.wav"›, "«ir-width»": ‹80›,

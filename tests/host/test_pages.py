@@ -386,7 +386,7 @@ def options_of(command):
 def test_a_command_within_a_sentence_has_a_name_and_options_that_exist(page):
     """It may have placeholders, and files that are not there: it is not run."""
     for words in re.findall(r"`haloconv ([a-z]+)\b([^`]*)`", BLOCK.sub("", page.read_text())):
-        given = set(re.findall(r"(?<!\S)-{1,2}[a-z][a-z-]*", words[1]))
+        given = set(re.findall(r"(?<!\S)-{1,2}[a-z][a-z0-9-]*", words[1]))
         assert options_of(words[0]) and given <= options_of(words[0]), f"haloconv {words[0]}{words[1]}"
 
 

@@ -185,16 +185,19 @@ READERS = {
     "JamesDSP": Reader("a.conf", """«master_enable»=‹true›
 «convolver_enable»=‹true›
 «convolver_file»="‹ir.wav›"
-«convolver_optimization_mode»=0
+«convolver_optimization_mode»=‹0›
+«convolver_waveform_edit»=‹-80;-100;0;0;0;0›
 «graphiceq_enable»=‹true›
 «graphiceq_param»="GraphicEQ: ‹25› ‹3›; 1000 -2"
 «tone_enable»=‹true›
 «tone_eq»="25;40;63;100;160;250;400;630;1000;1600;2500;4000;6300;10000;‹16000›;‹3›;0;0;0;0;0;0;-2;0;0;0;0;0;0;0"
-«tone_filtertype»=0
+«tone_filtertype»=‹0›
+«tone_interpolation»=‹0›
 «master_postgain»=‹-3›
 «bass_enable»=‹true›
 «reverb_width»=1.00000
-""", [("convolver_enable", "foo=3\nconvolver_enable"), ("convolver_enable", "[section]\nconvolver_enable")]),
+""", [("convolver_enable", "foo=3\nconvolver_enable"), ("convolver_enable", "[section]\nconvolver_enable"),
+      ("convolver_enable", "convolver_enable=true\nconvolver_enable", "convolver_enable"), ("master_postgain", "master_postgain=2\nmaster_postgain", "master_postgain")]),
     "REW": Reader("a.txt", """* Impulse Response data saved by REW V5.20.13
 * «IR is not norma»lised
 0.5 // «Peak value» before normalisation

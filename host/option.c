@@ -370,7 +370,9 @@ static int read_names(const struct command_line *line, char **list, int n, void 
     if (!line->names)
         return n > 0 ? message_usage(line->command, "%s: is not expected; remove this name", list[0]) : -1;
     if (n < line->min_names || n > line->max_names)
-        return message_usage(line->command, "needs %s, and got %d name%s", line->names, n, message_s(n));
+        return message_usage(
+            line->command, "needs %s, and got %d name%s%s", line->names, n, message_s(n),
+            n > line->max_names && line->masks_from > 1 ? "; `haloconv mask convolve` makes one mask of several" : "");
     for (int i = line->masks_from ? line->masks_from - 1 : n; i < n; i++) list[i] = (char *)mask_argument_path(list[i]);
     *(struct option_names *)((char *)settings + line->names_to) = (struct option_names){list, n};
     return -1;

@@ -29,6 +29,7 @@ enum {
 struct pipeline {
     struct camilladsp *d;
     const yaml_node_t *mixers;     /* mixers by name; NULL: absent */
+    bool *is_mixed;                /* [yaml_pairs(mixers)]: is the mixer in a step that plays? */
     const struct signal **signals; /* [n]: signals of the channels after the present step */
     int n;
     int n_applied;
@@ -243,7 +244,9 @@ static void do_mixer(struct pipeline *p, const yaml_node_t *step)
     struct yaml *y = &p->d->yaml;
     struct configuration *c = y->import->c;
     const char *name = camilladsp_name(p->d, yaml_text(y, step, "name", NULL));
-    if (!*name || find_name(y, p->mixers, name, step, "mixer") < 0) return;
+    int index = *name ? find_name(y, p->mixers, name, step, "mixer") : -1;
+    if (index < 0) return;
+    p->is_mixed[index] = true;
     const yaml_node_t *mixer = yaml_map(y, p->mixers, name, true);
     if (!mixer) return;
     snprintf(y->statement, sizeof y->statement, "mixer %.100s", name);
@@ -290,13 +293,23 @@ static void do_step(struct pipeline *p, const yaml_node_t *step)
         YAML_REFUSE(y, step, "type \"%.40s\" is unknown; use Filter, Mixer or Processor", type);
 }
 
+/* Notes the entries of a section that no step plays. is_used: of the entries, `stride` bytes apart; NULL: none is. */
+static void note_idle(struct yaml *y, const char *section, const yaml_node_t *map, const bool *is_used, size_t stride)
+{
+    const yaml_node_t *idle = NULL;
+    int n_idle = 0;
+    for (int i = 0; i < yaml_pairs(map); i++)
+        if (!(is_used && is_used[(size_t)i * stride]) && n_idle++ == 0) idle = yaml_key(y, map, i);
+    if (n_idle > 0)
+        IMPORT_NOTE(y->import, yaml_line(idle), section, "%d in no step that plays, and not checked: \"%.40s\"%s",
+                    n_idle, yaml_text_of(idle), n_idle > 1 ? " first" : "");
+}
+
 static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
 {
     struct yaml *y = &d->yaml;
     struct import *import = y->import;
     struct pipeline p = {.d = d, .n = d->n_captured};
-    const yaml_node_t *idle = NULL;
-    int n_idle = 0;
     snprintf(y->statement, sizeof y->statement, "pipeline");
     const yaml_node_t *steps = yaml_list(y, root, "pipeline", false);
     d->filters = yaml_map(y, root, "filters", false);
@@ -310,15 +323,14 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
     yaml_keys(y, p.mixers, NULL);
     d->read = arena_alloc(import->c->arena, (size_t)yaml_pairs(d->filters), sizeof *d->read);
     p.signals = arena_alloc(import->c->arena, (size_t)p.n, sizeof *p.signals);
-    if (!d->read || !p.signals) return;
+    p.is_mixed = arena_alloc(import->c->arena, (size_t)yaml_pairs(p.mixers), sizeof *p.is_mixed);
+    if (!d->read || !p.signals || !p.is_mixed) return;
     for (int i = 0; i < p.n; i++)
         p.signals[i] = signal_gain(&import->network, signal_input(&import->network, i), d->volume_limit);
     for (int i = 0; i < yaml_count(steps) && p.n_applied <= MAX_APPLIED; i++) do_step(&p, yaml_item(y, steps, i));
-    for (int i = 0; i < yaml_pairs(d->filters); i++)
-        if (!d->read[i].is_read && n_idle++ == 0) idle = yaml_key(y, d->filters, i);
-    if (n_idle > 0)
-        IMPORT_NOTE(import, yaml_line(idle), "filters", "%d in no step that plays, and not checked: \"%.40s\"%s",
-                    n_idle, yaml_text_of(idle), n_idle > 1 ? " first" : "");
+    note_idle(y, "filters", d->filters, &d->read->is_read, sizeof *d->read);
+    note_idle(y, "mixers", p.mixers, p.is_mixed, sizeof *p.is_mixed);
+    note_idle(y, "processors", yaml_map(y, root, "processors", false), NULL, 0);
     import->c->n_out = p.n;
     for (int i = 0; i < p.n; i++) network_output(&import->network, i, p.signals[i]);
 

@@ -162,6 +162,7 @@ static void read_values(struct reading *r)
 {
     int n;
     double *values = reading_numbers(r, "values", &n);
+    if (reading_has(r, "length")) NOTE(r, "length has no effect; all values are read");
     if (values)
         reading_set_filter(r, filter_of_taps(reading_network(r), values, n, r->line, r->command));
     else if (n == 0)
@@ -177,7 +178,9 @@ static void read_convolution(struct reading *r)
         read_raw(r);
     else if (strcmp(r->type, "Values") == 0)
         read_values(r);
-    else if (strcmp(r->type, "Dummy") != 0) /* a dummy has no effect */
+    else if (strcmp(r->type, "Dummy") == 0) /* a dummy has no effect */
+        reading_has(r, "length");
+    else
         REFUSE(r, "the type \"%.40s\" is unknown; use Raw, Wav, Values or Dummy", r->type);
 }
 
@@ -269,6 +272,7 @@ static void read_limiter(struct reading *r)
 
 static void read_dither(struct reading *r)
 {
+    r->d->yaml.watched = NULL; /* no value has an effect */
     WARN(r, "dither is omitted: haloconv adds dither when it writes integers");
 }
 
@@ -308,8 +312,12 @@ void camilladsp_filter_read(struct camilladsp *d, const yaml_node_t *node, struc
         if (strcmp(type, filter_types[i].name) != 0) continue;
         bool has_type = strncmp(filter_types[i].keys, "type ", 5) == 0;
         yaml_keys(y, r.map, filter_types[i].keys);
+        y->watched = has_type ? r.map : NULL;
         r.type = has_type ? yaml_text(y, r.map, "type", NULL) : "";
+        int n_errors = N_ERRORS(&r);
         if (*r.type || !has_type) filter_types[i].read(&r);
+        if (N_ERRORS(&r) > n_errors) y->watched = NULL; /* the reader may have stopped early */
+        yaml_unused(y, r.type);
         return;
     }
     if (*type) YAML_REFUSE(y, node, "the filter type \"%.40s\" is unknown; use one of CamillaDSP's", type);

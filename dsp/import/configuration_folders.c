@@ -47,6 +47,14 @@ static const char *folder_find(struct configuration *c, struct folder *folder)
     return folder->found;
 }
 
+bool configuration_folder_exists(const struct configuration *c, const char *path)
+{
+    struct stat status;
+    if (strstr(path, "%r") || (stat(path, &status) == 0 && S_ISDIR(status.st_mode))) return true;
+    const char *own = *path == '/' ? NULL : path_in_own_folder(c, path);
+    return own && stat(own, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 const char *configuration_path(struct configuration *c, struct folder *folder, const char *name)
 {
     if (*name == '/') return arena_text(c->arena, name);

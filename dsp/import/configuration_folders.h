@@ -14,4 +14,7 @@ struct folder {              /* a folder that a /cd names                       
 /* Returns the path of a file; %r stays. folder NULL: the configuration's own. Returns NULL if the arena is short. */
 const char *configuration_path(struct configuration *configuration, struct folder *folder, const char *name);
 
+/* Is the folder of a /cd in one of the places where its files are looked for, or one with %r? */
+bool configuration_folder_exists(const struct configuration *configuration, const char *path);
+
 #endif

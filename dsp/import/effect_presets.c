@@ -404,6 +404,12 @@ static const char james_effects[] = "bass_enable compander_enable crossfeed_enab
     "reverb_reflection_amount reverb_reflection_factor reverb_reflection_width reverb_wet reverb_width "               \
     "liveprog_file stereowide_level tube_pregain "
 
+/* Settings of which only JamesDSP's default plays. */
+static const char *const james_defaults[][2] = {{"convolver_optimization_mode", "0"},
+                                                {"convolver_waveform_edit", "-80;-100;0;0;0;0"},
+                                                {"tone_filtertype", "0"},
+                                                {"tone_interpolation", "0"}};
+
 struct james {
     struct stereo s;
     struct {
@@ -435,10 +441,16 @@ static void james_line(struct james *j, char *text, int line)
     if (*value == '"') *strchrnul(++value, '"') = 0;
     for (int key = 0; key < N_JAMES; key++)
         if (strcmp(text, james_keys[key]) == 0) {
+            if (j->value[key].text)
+                IMPORT_WARN(import, line, text, "occurs twice, and the last counts; remove the other");
             j->value[key].text = value;
             j->value[key].line = line;
             return;
         }
+    for (size_t i = 0; i < sizeof james_defaults / sizeof *james_defaults; i++)
+        if (strcmp(text, james_defaults[i][0]) == 0 && strcmp(value, james_defaults[i][1]) != 0)
+            IMPORT_WARN(import, line, text, "\"%.40s\" is not taken over; the preset plays as with %s", value,
+                        james_defaults[i][1]);
     if (!import_key_is_known(james_effects, text))
         import_key_check(import, line, NULL, text,
                          JAMES_KNOWN "bass_enable compander_enable crossfeed_enable "

@@ -219,6 +219,8 @@ static void apply_copy(struct reader *r, char *parameters)
             return;
         }
         to[n] = channel_find(r, word, true);
+        for (int i = 0; i < n && to[n]; i++)
+            if (to[i] == to[n]) EQ_WARN(r, "assigns %s twice, and the last counts; remove the other", word);
         if (!to[n]) {
             EQ_REFUSE(r, "channel %s is not defined, and %d channels is the maximum; use fewer", word, MAX_CHANNELS);
             return;
@@ -259,6 +261,7 @@ static void apply_filter(struct reader *r, char *parameters)
         EQ_REFUSE(r, "%s", why);
         return;
     }
+    if (*why) EQ_WARN(r, "%s", why);
     if (filter) warn_words(r, parameters + type + strcspn(parameters + type, " \t"), words);
     filter_selected(r, filter);
 }
@@ -449,13 +452,20 @@ static const struct command {
     {"Room EQ V", apply_nothing},
 };
 
+/* Is the name written as Equalizer APO writes it? */
+static bool command_has_case(const struct command *command, const char *name)
+{
+    return strncmp(name, command->name, strlen(command->name)) == 0;
+}
+
+/* Finds the command of a name, in small letters or in capitals. */
 static const struct command *command_find(const char *name, size_t length)
 {
     static const struct command filter = {"Filter", apply_filter};
-    if (length >= 6 && strncmp(name, "Filter", 6) == 0 && name[6 + strspn(name + 6, " \t0123456789")] == ':')
+    if (length >= 6 && strncasecmp(name, "Filter", 6) == 0 && name[6 + strspn(name + 6, " \t0123456789")] == ':')
         return &filter; /* "Filter N": N has no effect */
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strlen(commands[i].name) == length && strncmp(name, commands[i].name, length) == 0) return &commands[i];
+        if (strlen(commands[i].name) == length && strncasecmp(name, commands[i].name, length) == 0) return &commands[i];
     return NULL;
 }
 
@@ -496,6 +506,11 @@ static void apply_line(struct reader *r, char *line)
     }
     if (!command) {
         EQ_WARN(r, "\"%.40s\" is not a command of Equalizer APO, and the line is ignored", line);
+        return;
+    }
+    if (!r->is_capture && !command_has_case(command, line)) {
+        EQ_REFUSE(r, "\"%s\" is not a command, as Equalizer APO heeds small and capital letters; write %s", name,
+                  command->name);
         return;
     }
     r->command = command->name;
@@ -551,7 +566,8 @@ static bool is_equalizer_apo(const char *text, size_t bytes)
         line += strspn(line, " \t");
         size_t length = strcspn(line, ":\n");
         const struct command *command = line[length] == ':' ? command_find(line, length) : NULL;
-        if (command && command->apply != apply_nothing) return true;
+        if (command && command->apply != apply_nothing && command_has_case(command, line)) return true;
+        if (command && import_key_is_known("Filter Preamp GraphicEQ Convolution", command->name)) return true;
     }
     return false;
 }

@@ -62,6 +62,12 @@ static bool begins_value(const char *text)
     return false;
 }
 
+/* Does a second number begin, which nothing names? */
+static bool begins_digit(const char *text)
+{
+    return isdigit((unsigned char)text[strspn(text, "+-.")]);
+}
+
 enum equalizer_number equalizer_number(const char *text, const char *unit, bool is_hz, double *value, const char **end)
 {
     unsigned flags = GROUPED_BY_BLANKS | GROUPED_DECIMAL_COMMA | (is_hz ? GROUPED_BY_POINTS : 0);
@@ -71,27 +77,36 @@ enum equalizer_number equalizer_number(const char *text, const char *unit, bool 
     const char *behind = *end + grouped_number_blanks(*end);
     if (length && strncasecmp(behind, unit, length) == 0 && !isalnum((unsigned char)behind[length])) {
         *end = behind + length;
-        return NUMBER_WITH_UNIT;
+        return begins_digit(*end + grouped_number_blanks(*end)) ? NUMBER_WRONG : NUMBER_WITH_UNIT;
     }
     bool is_end = !*behind || strchr(",;#", *behind);
-    return is_end || (behind > *end && (!length || begins_value(behind))) ? NUMBER_BARE : NUMBER_WRONG;
+    bool has_more = behind > *end && ((!length && !begins_digit(behind)) || begins_value(behind));
+    return is_end || has_more ? NUMBER_BARE : NUMBER_WRONG;
 }
 
-/* Reads the number behind a word such as "Fc". NUMBER_WRONG: `why` has the reason. */
+/* Reads the number behind a word such as "Fc": the first, as in Equalizer APO; `why` names a second. NUMBER_WRONG: `why`
+ * has the reason. */
 static enum equalizer_number number_behind(const char *text, const char *word, const char *unit, double *value,
                                            struct reason *why)
 {
     bool is_hz = strcmp(unit, "Hz") == 0;
+    enum equalizer_number first = NUMBER_ABSENT;
     for (const char *at = text, *end; (at = strstr(at, word)) != NULL; at++) {
         const char *number = at + strlen(word);
+        double read;
         if (at > text && isalnum((unsigned char)at[-1])) continue;
-        enum equalizer_number found = equalizer_number(number, unit, is_hz, value, &end);
+        enum equalizer_number found = equalizer_number(number, unit, is_hz, &read, &end);
         if (found == NUMBER_WRONG)
             fail(0, why, "\"%.24s\" behind %s is not a number%s%s; write a number such as 1250 or 0.5",
                  number + grouped_number_blanks(number), word, *unit ? " of " : "", unit);
-        if (found != NUMBER_ABSENT) return found;
+        else if (found != NUMBER_ABSENT && first != NUMBER_ABSENT)
+            fail(0, why, "%s occurs twice, and the first counts; remove the other", word);
+        if (found == NUMBER_ABSENT || (found != NUMBER_WRONG && first != NUMBER_ABSENT)) continue;
+        *value = read;
+        first = found;
+        if (found == NUMBER_WRONG) break;
     }
-    return NUMBER_ABSENT;
+    return first;
 }
 
 /* Converts the corner of a shelf to its centre. Fc of LS and HS with a slope or Q is the corner, as in the DCX2496. */
@@ -126,7 +141,7 @@ static bool slope_read(const char *parameters, double *slope, struct reason *why
 
 static bool section_read(struct section *s, const struct type *type, const char *parameters, struct reason *why)
 {
-    double q = 0, slope = 0;
+    double q = 0, slope = 0, unused;
     *s = (struct section){.kind = type->kind};
     enum equalizer_number hz = number_behind(parameters, "Fc", "Hz", &s->hz, why), gain = NUMBER_BARE;
     if (type->has_gain) gain = number_behind(parameters, "Gain", "dB", &s->gain_db, why);
@@ -144,13 +159,19 @@ static bool section_read(struct section *s, const struct type *type, const char 
         fail(0, why, "the gain is %g dB; give -200 to 200 dB", s->gain_db);
         return false;
     }
+    if (!type->has_gain && number_behind(parameters, "Gain", "dB", &unused, why) > NUMBER_WRONG && unused != 0)
+        fail(0, why, "Gain has no effect on %s; write it in a line Preamp", type->name);
     if (is_shelf(type)) {
         if (!slope_read(parameters, &slope, why)) return false;
+        if (slope > 0 && q != 0) fail(0, why, "Q has no effect beside the slope in dB; remove one of them");
+        if (number_behind(parameters, "BW Oct", "", &unused, why) > NUMBER_WRONG)
+            fail(0, why, "BW Oct has no effect on a shelf; write Q");
         if (shape_shelf(s, type, slope, q)) return true;
         fail(0, why, "this slope or Q makes no shelf; give a slope of up to 12 dB, and a Q above 0");
         return false;
     }
     if (number_behind(parameters, "BW Oct", "", &s->octaves, why) == NUMBER_WRONG) return false;
+    if (q != 0 && s->octaves > 0) fail(0, why, "Q has no effect beside BW Oct; remove one of them");
     s->q = q != 0 ? q : type->q;
     if (s->q > 0 || s->octaves > 0) return true;
     fail(0, why, "has no Q; write Q, or BW Oct, and a number above 0");

@@ -11,7 +11,7 @@
 #include "network.h"
 
 /* Reads the parameters of "Filter N:". *filter is NULL if the filter is switched off or has type None. false: `why` has
- * the reason and the remedy. */
+ * the reason and the remedy. true: `why` is unchanged, or names a word of the line that has no effect. */
 bool equalizer_filter_read(struct network *network, const char *parameters, int line, const struct filter **filter,
                            struct reason *why);
 

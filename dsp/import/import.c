@@ -142,14 +142,20 @@ void import_key_check(struct import *import, int line, const char *statement, co
 
 /* ---- channels ----------------------------------------------------------------------------------- */
 
-static hc_port *ports_make(struct arena *arena, const hc_port *given, int n, const char *stem)
+static hc_port *ports_make(struct configuration *c, const hc_port *given, int n, const char *stem)
 {
-    hc_port *ports = arena_alloc(arena, (size_t)n, sizeof *ports);
+    hc_port *ports = arena_alloc(c->arena, (size_t)n, sizeof *ports);
     char name[16];
-    for (int ch = 0; ports && ch < n; ch++) {
+    for (int ch = 0; ports && ch < n && !c->arena->is_short; ch++) {
+        int same = 0;
         snprintf(name, sizeof name, "%s-%d", stem, ch + 1);
         ports[ch] = given[ch];
-        if (!ports[ch].name) ports[ch].name = arena_text(arena, name);
+        if (!ports[ch].name) ports[ch].name = arena_text(c->arena, name);
+        while (ports[ch].name && strcmp(ports[same].name, ports[ch].name) != 0) same++;
+        if (same < ch && ports[ch].name)
+            diagnostic(&c->diagnostics, HC_OK, 0, NULL,
+                       "%sputs %d and %d have one name, %.80s, which JACK refuses; rename one", stem, same + 1, ch + 1,
+                       ports[ch].name);
     }
     return ports;
 }
@@ -175,8 +181,8 @@ static void make_responses(struct network *net, int n_in, bool with_sources, hc_
     r->rate = sounds_rate(c);
     configuration_sources(c, with_sources, c->session_rate, r);
     if (!c->diagnostics.n_errors) network_routes(net, r);
-    r->in_port = ports_make(c->arena, c->in_port, r->n_in, "in");
-    r->out_port = ports_make(c->arena, c->out_port, r->n_out, "out");
+    r->in_port = ports_make(c, c->in_port, r->n_in, "in");
+    r->out_port = ports_make(c, c->out_port, r->n_out, "out");
     r->partition = c->partition;
 }
 

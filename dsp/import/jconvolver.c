@@ -298,7 +298,11 @@ static void read_port(struct reader *r)
         if (*r->at && *r->at != '#') port.connect = text_keep(r, read_text(r, "port to connect to"));
     }
     end_fields(r);
-    if (!r->is_bad) (input ? c->in_port : c->out_port)[ch] = port;
+    hc_port *kept = &(input ? c->in_port : c->out_port)[ch];
+    if (!r->is_bad && kept->name)
+        LINE_WARN(r, "replaces the name %.80s of %sput %d; remove one of them", kept->name, input ? "in" : "out",
+                  ch + 1);
+    if (!r->is_bad) *kept = port;
 }
 
 static void read_folder(struct reader *r)
@@ -313,7 +317,9 @@ static void read_folder(struct reader *r)
     if (!folder) return;
     *folder = (struct folder){.path = text_keep(r, read_text(r, "folder")), .line = r->line};
     end_fields(r);
-    if (folder->path) c->folder = folder;
+    if (!folder->path) return;
+    c->folder = folder;
+    if (!configuration_folder_exists(c, folder->path)) LINE_WARN(r, "the folder %s does not exist; correct it", folder->path);
 }
 
 /* ---- responses ---------------------------------------------------------------------------------- */

@@ -96,6 +96,11 @@ static bool add_node(struct graph *g, const struct relaxed *json)
     int n_errors = import->c->diagnostics.n_errors;
     *node = (struct node){.json = json, .name = relaxed_text(import, "filter.graph", json, "name", "")};
     snprintf(node->statement, sizeof node->statement, "node %.50s", node->name);
+    int same = find_node(g, node->name, strlen(node->name));
+    if (*node->name && &g->nodes[same] != node)
+        IMPORT_WARN(import, json->line, node->statement,
+                    "the node in line %d has the same name, and links take its ports; write another name",
+                    g->nodes[same].json->line);
     const char *type = relaxed_text(import, node->statement, json, "type", "");
     const char *label = relaxed_text(import, node->statement, json, "label", "");
     node->control = relaxed_of(import, node->statement, json, "control", RELAXED_MAP);

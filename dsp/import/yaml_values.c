@@ -125,9 +125,11 @@ yaml_node_t *yaml_key(struct yaml *y, const yaml_node_t *map, int i)
 /* Returns the value of a key, even null. NULL: the key is missing. */
 static yaml_node_t *find(struct yaml *y, const yaml_node_t *map, const char *key)
 {
-    for (int i = 0; i < yaml_pairs(map); i++)
-        if (strcmp(yaml_text_of(yaml_key(y, map, i)), key) == 0)
-            return yaml_document_get_node(&y->document, map->data.mapping.pairs.start[i].value);
+    for (int i = 0; i < yaml_pairs(map); i++) {
+        if (strcmp(yaml_text_of(yaml_key(y, map, i)), key) != 0) continue;
+        if (map == y->watched && i < 64) y->asked |= UINT64_C(1) << i;
+        return yaml_document_get_node(&y->document, map->data.mapping.pairs.start[i].value);
+    }
     return NULL;
 }
 
@@ -257,6 +259,16 @@ void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known)
             return;
         }
     }
+}
+
+void yaml_unused(struct yaml *y, const char *type)
+{
+    for (int i = 0; i < yaml_pairs(y->watched) && i < 64; i++)
+        if (!(y->asked >> i & 1))
+            YAML_REFUSE(y, yaml_key(y, y->watched, i), "the key \"%.40s\" has no effect in %.40s; remove it",
+                        yaml_text_of(yaml_key(y, y->watched, i)), type);
+    y->watched = NULL;
+    y->asked = 0;
 }
 
 #else

@@ -13,7 +13,9 @@
 struct yaml {
     struct import *import;
     yaml_document_t document;
-    char statement[128]; /* the statement that errors name, as "filter lowpass"          */
+    char statement[128];        /* the statement that errors name, as "filter lowpass"          */
+    const yaml_node_t *watched; /* the mapping whose keys yaml_unused checks; NULL: none        */
+    uint64_t asked;             /* a bit for each pair of `watched` that a reader asked for     */
 };
 
 /* Add an error or warning about the text at a node. */
@@ -61,6 +63,9 @@ bool yaml_number_of(struct yaml *y, const yaml_node_t *node, const char *what, d
 /* Refuses keys that are not in `known`, separated by spaces (NULL: accept all), and keys that are there twice. `known`
  * must have few keys, or the keys of the mapping. */
 void yaml_keys(struct yaml *y, const yaml_node_t *map, const char *known);
+
+/* Refuses keys of y->watched that no reader has asked for: they have no effect in this type. Ends the watch. */
+void yaml_unused(struct yaml *y, const char *type);
 
 #endif
 #endif

@@ -165,8 +165,8 @@ static bool open_sound_file(struct sound_out *out, bool is_rf64, char *const *st
     out->file = streams ? sf_open_fd(out->fd, SFM_WRITE, &info, 0) : sf_open_virtual(&own_io, SFM_WRITE, &info, out);
     if (!out->file) {
         char name[64];
-        return message_write(why, cap, "%s: cannot be written as %s: %s; use another --format", out->path,
-                             sound_format_name(out->format, name, sizeof name),
+        return message_write(why, cap, "%s: cannot be written as %s: %s; use another --format, such as wav:pcm24",
+                             out->path, sound_format_name(out->format, name, sizeof name),
                              out->error ? strerror(out->error) : sf_strerror(NULL));
     }
     set_up(out, is_rf64, strings);

@@ -134,10 +134,15 @@ static bool keep_input(struct mask_job *job, char *path, size_t cap, int *fd)
     return true;
 }
 
-static bool load_from(struct mask_job *job, hc_responses *mask, const char *name, const char *path)
+/* may_wait: a text without a rate stays unread, as a mask below may have one. */
+static bool load_from(struct mask_job *job, hc_responses *mask, const char *name, const char *path, bool may_wait)
 {
     int error = hc_responses_load(path, 0, job->out.rate, 0, mask, job->why, sizeof job->why);
     size_t length = strlen(path);
+    if (!error && may_wait && !job->out.rate && !mask->file_rate && mask->n_channels > 0) {
+        hc_responses_free(mask);
+        return true;
+    }
     if (error && path != name && strncmp(job->why, path, length) == 0) { /* name the input, not the temporary file */
         char why[MESSAGE_CAP];
         snprintf(why, sizeof why, "%s", job->why + length);
@@ -154,13 +159,14 @@ static bool load_from(struct mask_job *job, hc_responses *mask, const char *name
     return true;
 }
 
-static bool load(struct mask_job *job, const char *name)
+static bool load(struct mask_job *job, int i, bool may_wait)
 {
+    const char *name = job->settings->names.list[i];
     char kept[32];
     int fd = -1;
     bool is_input = strcmp(name, "-") == 0;
     bool good = (!is_input || keep_input(job, kept, sizeof kept, &fd)) &&
-                load_from(job, &job->masks[job->n_masks++], name, is_input ? kept : name);
+                load_from(job, &job->masks[i], name, is_input ? kept : name, may_wait && !is_input);
     if (fd >= 0) close(fd);
     return good;
 }
@@ -169,8 +175,9 @@ static bool load_all(struct mask_job *job)
 {
     const struct option_names *names = &job->settings->names;
     job->out.rate = job->settings->rate;
-    for (int i = 0; i < names->n; i++)
-        if (!load(job, names->list[i])) return false;
+    job->n_masks = names->n;
+    for (int i = 0; i < 2 * names->n; i++)
+        if (!job->masks[i % names->n].n_channels && !load(job, i % names->n, i < names->n)) return false;
     if (job->out.rate) return true;
     job->out.rate = USUAL_RATE;
     return !message_note("%s: has no rate, and is read at %d Hz; give --rate to change that", names->list[0],

@@ -76,6 +76,14 @@ def test_no_frames(inputs):
         assert done.returncode == 1 and "none.wav" in done.stderr and not (inputs / "y.wav").exists()
 
 
+def test_a_remedy_fits_what_was_tried(inputs):
+    says = refused_and_clean(inputs, "convolve", "x.wav", "h.wav", "h.wav", "-o", "y.wav", exit=2, says="got 3 names")
+    assert "`haloconv mask convolve` makes one mask of several" in says
+    assert "mask convolve" not in refused_and_clean(inputs, "check", "h.wav", "h.wav", exit=2, says="got 2 names")
+    write("fast.wav", noise(100), 1100000)  # beyond what any release of libFLAC writes
+    refused_and_clean(inputs, "convolve", "fast.wav", "fast.wav", "-o", "y.flac", says="use another --format, such as wav:pcm24")
+
+
 def test_text_without_numbers(inputs):
     (inputs / "words.txt").write_text("these are words\n")
     refused_and_clean(inputs, "convolve", "x.wav", "words.txt", "-o", "y.wav", says="words.txt:1")

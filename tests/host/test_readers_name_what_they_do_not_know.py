@@ -168,7 +168,7 @@ READERS = {
 «Copy»: ‹R›=‹0.5›*‹L›+R
 «GraphicEQ»: ‹20› ‹-1›; 100 ‹2›
 «Convolution»: ‹folder/ir.wav›
-""", [("Preamp", "Loudness: 3\nPreamp"), ("Preamp", "[section]\nPreamp"), ("Q 2", "Q 2 foo"), ("-6 dB", "-6 dB foo"), ("all", "all foo"), ("2 ms", "2 ms foo"), ("20 -1;", "20 -1 foo;")]),
+""", [("Preamp", "Loudness: 3\nPreamp"), ("Preamp", "[section]\nPreamp"), ("Q 2", "Q 2 foo"), ("Q 2", "Q 2 Q 3", "Q"), ("Gain 3 dB", "Gain 3 dB Gain 5 dB", "Gain"), ("-6 dB", "-6 dB foo"), ("all", "all foo"), ("2 ms", "2 ms foo"), ("20 -1;", "20 -1 foo;")]),
     "EasyEffects": Reader("a.json", """{ "«output»": {
   "blocklist": [],
   "«convolver#0»": {"«bypass»": ‹false›, "«input-gain»": ‹-3.0›, "«output-gain»": ‹1.0›, "«kernel-name»": ‹"ir.wav"›, "«ir-width»": ‹80›,
@@ -185,16 +185,19 @@ READERS = {
     "JamesDSP": Reader("a.conf", """«master_enable»=‹true›
 «convolver_enable»=‹true›
 «convolver_file»="‹ir.wav›"
-«convolver_optimization_mode»=0
+«convolver_optimization_mode»=‹0›
+«convolver_waveform_edit»=‹-80;-100;0;0;0;0›
 «graphiceq_enable»=‹true›
 «graphiceq_param»="GraphicEQ: ‹25› ‹3›; 1000 -2"
 «tone_enable»=‹true›
 «tone_eq»="25;40;63;100;160;250;400;630;1000;1600;2500;4000;6300;10000;‹16000›;‹3›;0;0;0;0;0;0;-2;0;0;0;0;0;0;0"
-«tone_filtertype»=0
+«tone_filtertype»=‹0›
+«tone_interpolation»=‹0›
 «master_postgain»=‹-3›
 «bass_enable»=‹true›
 «reverb_width»=1.00000
-""", [("convolver_enable", "foo=3\nconvolver_enable"), ("convolver_enable", "[section]\nconvolver_enable")]),
+""", [("convolver_enable", "foo=3\nconvolver_enable"), ("convolver_enable", "[section]\nconvolver_enable"),
+      ("convolver_enable", "convolver_enable=true\nconvolver_enable", "convolver_enable"), ("master_postgain", "master_postgain=2\nmaster_postgain", "master_postgain")]),
     "REW": Reader("a.txt", """* Impulse Response data saved by REW V5.20.13
 * «IR is not norma»lised
 0.5 // «Peak value» before normalisation

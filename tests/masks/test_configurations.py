@@ -311,6 +311,22 @@ def test_ports_client_and_server(files):
     assert report["output"] == [{"name": "out-1", "connect": None}, {"name": "out 2", "connect": None}]
 
 
+@pytest.mark.parametrize("lines,word", [
+    ("/cd nowhere", "t.conf:2: warning: /cd: the folder nowhere does not exist"),
+    ("/cd /nowhere/at/all", "the folder /nowhere/at/all does not exist"),
+    ("/cd x.wav", "the folder x.wav does not exist"),
+    ("/input/name 1 a\n/input/name 1 b", "t.conf:3: warning: /input/name: replaces the name a of input 1"),
+    ("/output/name 2 a\n/output/name 2 a", "t.conf:3: warning: /output/name: replaces the name a of output 2"),
+    ("/input/name 1 a\n/input/name 2 a", "inputs 1 and 2 have one name, a, which JACK refuses"),
+    ("/output/name 1 out-2", "outputs 1 and 2 have one name, out-2")])
+def test_a_folder_or_port_name_without_effect_is_named(files, lines, word):
+    conf(files, NEW + lines + "\n/impulse/dirac 1 1 1 0\n")
+    assert len(says("t.conf", word, exit=0).splitlines()) == 1
+    (files / "d").mkdir()
+    conf(files, NEW + "/cd d\n/cd ir-%r\n/cd\n/input/name 1 a\n/output/name 1 a\n/impulse/dirac 1 1 1 0\n")
+    assert not says("t.conf", exit=0)
+
+
 # ---- errors ---------------------------------------------------------------------------------------------------------
 BROKEN = [  # a line after /convolver/new 2 2 256 4096, and words of its error
     ("/impulse/reed 1 1 1 0 0 0 1 a.wav", "/impulse/reed is not a command"),

@@ -249,6 +249,37 @@ def test_a_filter_of_several_channels_is_told_once(folder):
     assert done.stderr.count("becomes") == 1, done.stderr
 
 
+# ---- what has no effect ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("line,plays,says", [
+    ("Filter: ON PK Fc 1000 Hz Gain 3 dB Gain 5 dB Q 2", ("peak", 1000, 3, 2), "Gain occurs twice, and the first counts"),
+    ("Filter: ON PK Fc 1000 Hz Gain 3 dB Q 2 Q 3", ("peak", 1000, 3, 2), "Q occurs twice"),
+    ("Filter: ON PK Fc 1000 Hz Fc 200 Hz Gain 3 dB Q 2", ("peak", 1000, 3, 2), "Fc occurs twice"),
+    ("Filter: ON LP Fc 1000 Hz Gain 3 dB Q 2", ("lp", 1000, 0, 2), "Gain has no effect on LP"),
+    ("Filter: ON LSC Fc 300 Hz Gain 5 dB Q 0.6 BW Oct 2", ("low", 300, 5, 0.6), "BW Oct has no effect on a shelf")])
+def test_a_value_without_effect_is_named_and_the_others_play(folder, line, plays, says):
+    x = noise(2000)
+    assert_null(through(line + "\n", x), recursion(x, section(*plays)))
+    assert says in good("check", "eq.txt").stderr
+
+
+@pytest.mark.parametrize("line,same,says", [
+    ("Filter: ON PK Fc 1000 Hz Gain 3 dB BW Oct 1 Q 3", "Filter: ON PK Fc 1000 Hz Gain 3 dB BW Oct 1", "Q has no effect beside BW Oct"),
+    ("Filter: ON LSC 6 dB Fc 300 Hz Gain 3 dB Q 2", "Filter: ON LSC 6 dB Fc 300 Hz Gain 3 dB", "Q has no effect beside the slope"),
+    ("Copy: L=0.5*L L=R", "Copy: L=R", "assigns L twice, and the last counts")])
+def test_of_two_that_contradict_each_other_the_one_without_effect_is_named(folder, line, same, says):
+    x = noise(500, 2)
+    got = through(line + "\n", x)
+    assert says in good("check", "eq.txt").stderr
+    assert np.array_equal(got, through(same + "\n", x))
+
+
+@pytest.mark.parametrize("name", ["preamp", "PREAMP", "graphiceq", "filter 1", "FILTER", "convolution"])
+@pytest.mark.parametrize("above", ["", "Preamp: 0 dB\n"])
+def test_a_command_in_other_letters_is_refused_as_equalizer_apo_ignores_it(folder, name, above):
+    (folder / "eq.txt").write_text(f"{above}{name}: -6 dB\n")
+    refused("check", "eq.txt", says=f'"{name}" is not a command, as Equalizer APO heeds')
+
+
 # ---- what cannot be done ---------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("line,says", [
     ("Filter 1: ON PK Gain 3 dB Q 1", "Fc"), ("Filter 1: ON PK Fc 100 Hz Q 1", "Gain"),
@@ -257,6 +288,8 @@ def test_a_filter_of_several_channels_is_told_once(folder):
     ("Filter: ON IIR Order 2 Coefficients 1 2 3", "coefficient 4"), ("Filter 1: maybe", "ON"),
     ("Filter: ON IIR Order 2 Coefficients 1 0 0 1 -2.1 1.1", "not stable"),
     ("Filter: ON PK Fc 1 k Hz Gain 3 dB Q 1", '"1 k Hz'), ("Filter: ON PK Fc 1 25 Hz Gain 3 dB Q 1", '"1 25 Hz'),
+    ("Filter: ON PK Fc 100 Hz Gain 3 dB Q 2 7", '"2 7" behind Q'), ("Filter: ON PK Fc 100 Hz 200 Hz Gain 3 dB Q 1", "behind Fc"),
+    ("Preamp: -6 dB 3", "is not a gain"), ("Delay: 2 ms 3", "is not a delay"),
     ("Filter: ON PK Fc 1kHz Gain 3 dB Q 1", '"1kHz'), ("Filter: ON PK Fc 12 500 0 Hz Gain 3 dB Q 1", '"12 500 0'),
     ("Filter: ON PK Fc 100 Hz Gain 3 x dB Q 1", '"3 x dB'), ("Filter: ON PK Fc 100 Hz Gain 3 dB Q 1/2", '"1/2'),
     ("Filter: ON PK Fc 100 Hz Gain 3 dB BW Oct 1/3", '"1/3'), ("Filter: ON LS 6 x dB Fc 50 Hz Gain 9 dB", '"6 x dB'),

@@ -346,6 +346,10 @@ REFUSED = {
     "name twice": ("filters:\n  f: {type: Gain, parameters: {gain: 1}}\n  f: {type: Gain, parameters: {gain: 2}}\n",
                    ':11: pipeline: the key "f" occurs twice'),
     "missing key": (FILTERS % ("Biquad", "type: Lowpass, freq: 100"), "q is missing"),
+    "key of another type": (FILTERS % ("Biquad", "type: LowpassFO, freq: 100, q: 1"), 'the key "q" has no effect in LowpassFO'),
+    "key of another width": (FILTERS % ("Biquad", "type: Peaking, freq: 100, gain: 1, bandwidth: 1, q: 1"), '"q" has no effect in Peaking'),
+    "key of another combination": (FILTERS % ("BiquadCombo", "type: Tilt, gain: 3, order: 2"), '"order" has no effect in Tilt'),
+    "key of another source": (FILTERS % ("Conv", "type: Values, values: [1], skip_bytes_lines: 3"), '"skip_bytes_lines" has no effect in Values'),
     "frequency": (FILTERS % ("Biquad", "type: Lowpass, freq: 24000, q: 1"), "between 0 and half the sample rate"),
     "not stable": (FILTERS % ("Biquad", "type: Free, a1: 0, a2: 1.1, b0: 1, b1: 0, b2: 0"), "not stable"),
     "difference equation that is not stable": (FILTERS % ("DiffEq", "a: [1, -1.2, 0.1], b: [1]"), "not stable"),
@@ -381,6 +385,28 @@ def test_a_byte_order_mark_is_skipped_and_filters_that_nothing_uses_are_named(fo
     pathlib.Path("a.yml").write_text(text.lstrip(), encoding="utf-8-sig", newline="\r\n")
     done = good("check", "a.yml")
     assert 'filters: 1 in no step that plays, and not checked: "spare"' in done.stdout + done.stderr
+
+
+def test_length_of_values_and_dummies_is_no_error(folder):
+    """Old versions wrote it."""
+    for kind in ("type: Values, values: [1, 2], length: 8", "type: Dummy, length: 8"):
+        pathlib.Path("a.yml").write_text(DEVICES.format(rate=RATE, n_in=1, n_out=1) + FILTERS % ("Conv", kind))
+        done = good("check", "a.yml")
+        assert ("length has no effect" in done.stdout + done.stderr) == ("Values" in kind), done
+
+
+def test_mixers_and_processors_that_nothing_uses_are_named(folder):
+    text = DEVICES.format(rate=RATE, n_in=1, n_out=1) + """mixers:
+  m: {channels: {in: 1, out: 1}, mapping: [{dest: 0, sources: [{channel: 0}]}]}
+  spare: {channels: {in: 1, out: 1}, mapping: []}
+processors: {c: {type: Compressor}, g: {type: NoiseGate}}
+pipeline: [{type: Mixer, name: m}, {type: Processor, name: c, bypassed: true}, {type: Mixer, name: spare, bypassed: true}]
+"""
+    pathlib.Path("a.yml").write_text(text)
+    done = good("check", "a.yml")
+    said = done.stdout + done.stderr
+    assert 'mixers: 1 in no step that plays, and not checked: "spare"' in said, said
+    assert 'processors: 2 in no step that plays, and not checked: "c" first' in said, said
 
 
 def test_a_sound_with_other_channels_is_refused_with_the_statement_of_camilladsp(folder):

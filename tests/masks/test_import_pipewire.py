@@ -557,6 +557,7 @@ def test_examples_of_pipewire_are_read_or_refused_for_their_nodes(folder):
 BANK = 'label = spatializer config = { filename = "bank.csv" %s } control = { Azimuth = 30 Radius = 1 }'
 UNKNOWN = {  # a text in a chain, what replaces it, what is told
     "node": ("label = bq_peaking", "label = bq_peaking controls = { Freq = 100 }", 'node eq: .*"controls".*write control'),
+    "name twice": ("name = two", "name = eq", "node eq: the node in line [0-9]+ has the same name, and links take its ports"),
     "key of a node": ("label = bq_peaking", "colour = red label = bq_peaking", 'node eq: .*"colour".*known: type name'),
     "control": ("Freq =", "Frq =", 'node eq: unknown control "Frq".*known: Freq, Q, Gain'),
     "index": ("Freq =", "77 =", 'node eq: unknown control "77"'),

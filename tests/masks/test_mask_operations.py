@@ -299,6 +299,20 @@ def test_other_rates_are_resampled_to_the_first(masks):
     assert report("add", "b44.wav", "a.wav")["rate"] == 44100
 
 
+@pytest.mark.parametrize("text", ["Preamp: -6 dB\nFilter: ON PK Fc 1000 Hz Gain 9 dB Q 2\n", "1\n0.5\n0.25\n"])
+def test_a_text_has_the_rate_of_the_masks_below(folder, text):
+    (folder / "t.txt").write_text(text)
+    write("b44.wav", noise(300, seed=7), rate=44100)
+    want = mask("convolve", "b44.wav", "t.txt")
+    for names in (("t.txt", "b44.wav"), ("t.txt", "-")):
+        with open("b44.wav", "rb") as piped:
+            done = subprocess.run([HALOCONV, "mask", "convolve", *names, "-o", "y.wav"], stdin=piped, capture_output=True, text=True)
+        assert "44100 Hz" in done.stderr and "warning" not in done.stderr and "resampled" not in done.stderr, done
+        assert_float(read("y.wav"), want, 1e-7)
+    assert report("convolve", "t.txt", "b44.wav", "--rate", 32000)["rate"] == 32000
+    assert report("convolve", "t.txt", "t.txt")["rate"] == RATE
+
+
 def test_texts_have_the_rate_that_is_given(folder):
     (folder / "h.txt").write_text("1\n0.5\n0.25\n")
     good("mask", "align", "h.txt", "--at", 2, "--rate", 1000, "-o", "y.csv")

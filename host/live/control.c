@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -302,6 +303,7 @@ static void finish(struct control *c)
 int control_run(const struct live_settings *settings, struct session *session, struct control_host *host)
 {
     static struct control c; /* too large for a stack */
+    memset(&c, 0, sizeof c);
     c.settings = settings;
     c.session = session;
     c.live = session_live(session);

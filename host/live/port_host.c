@@ -295,6 +295,7 @@ int port_host_command(const struct port_server *server, int argc, char **argv)
     if (status >= 0) return status;
     char why[MESSAGE_CAP] = "";
     static struct port_host h; /* the ring of MIDI messages in it is too large for a stack */
+    memset(&h, 0, sizeof h);
     h.server = server;
     h.settings = &settings;
     if (server->choose && !server->choose(&h, &settings)) {

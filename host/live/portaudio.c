@@ -485,6 +485,7 @@ int live_command(int argc, char **argv)
     char why[MESSAGE_CAP];
     struct control_host host;
     static struct portaudio_host h; /* too large for a stack */
+    memset(&h, 0, sizeof h);
     h.settings = &settings;
     h.argv = whole;
     h.host = &host;

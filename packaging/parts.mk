@@ -51,7 +51,6 @@ $(eval $(call part_found,VST3,$$(if $$(wildcard $$(DPF)/travesty/component.h),3.
 PUGL ?= /usr/share/dpf/dgl/src/pugl-upstream
 WINDOW := $(if $(and $(HAVE_CAIRO),$(HAVE_X11),$(wildcard $(PUGL)/src/x11_stub.c)),$(BUILD)/libhaloconv_window.a)
 REPORT_CAIRO = $(newline)  windows     $(if $(WINDOW),pugl on X11 $(HAVE_X11)$(comma) Cairo $(HAVE_CAIRO),no (the plugins' windows need Cairo$(comma) X11 and pugl's sources))
-REPORT_X11 =
 HAVE_CUDA := $(if $(filter 0,$(WITH_CUDA)),,$(if $(and $(NVCC),$(CUDA_ARCHS)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9.]*\).*/\1/p')))
 ifeq ($(WITH_CUDA)$(HAVE_CUDA),1)
 $(error WITH_CUDA=1, but there is no nvcc on PATH or in /usr/local/cuda/bin; set NVCC)
@@ -84,6 +83,6 @@ define REPORT
 haloconv $(VERSION)
   compiler    $(shell $(CC) --version 2>/dev/null | head -n 1)$(if $(NO_PKG_CONFIG),
   packages    $(NO_PKG_CONFIG); make setup installs it)
-  CUDA        $(CUDA_REPORT)$(foreach f,$(PARTS),$(REPORT_$(f)))$(if $(MISSING),
+  CUDA        $(CUDA_REPORT)$(subst $(space)$(newline),$(newline),$(foreach f,$(filter-out X11,$(PARTS)),$(REPORT_$(f))))$(if $(MISSING),
   left out    the parts marked no; make setup installs their packages)
 endef

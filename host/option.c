@@ -373,6 +373,8 @@ static int read_names(const struct command_line *line, char **list, int n, void 
         return message_usage(
             line->command, "needs %s, and got %d name%s%s", line->names, n, message_s(n),
             n > line->max_names && line->masks_from > 1 ? "; `haloconv mask convolve` makes one mask of several" : "");
+    for (int i = 0; i < n; i++)
+        if (!*list[i]) return message_usage(line->command, "name %d is empty; give %s", i + 1, line->names);
     for (int i = line->masks_from ? line->masks_from - 1 : n; i < n; i++) list[i] = (char *)mask_argument_path(list[i]);
     *(struct option_names *)((char *)settings + line->names_to) = (struct option_names){list, n};
     return -1;

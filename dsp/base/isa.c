@@ -8,7 +8,9 @@ enum isa isa_best(void)
 {
 #if defined __x86_64__
     const char *set = getenv("HALOCONV_SIMD");
-    enum isa limit = !set || !strcmp(set, "avx512") ? ISA_AVX512 : !strcmp(set, "avx2") ? ISA_AVX2 : ISA_BASELINE;
+    enum isa limit = set && !strcmp(set, "baseline") ? ISA_BASELINE
+                     : set && !strcmp(set, "avx2")   ? ISA_AVX2
+                                                     : ISA_AVX512;
     __builtin_cpu_init();
     /* Clang 14 does not know "x86-64-v3" and "x86-64-v4". A processor with these features has the rest of its level. */
     if (limit >= ISA_AVX512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -84,8 +84,8 @@ enum equalizer_number equalizer_number(const char *text, const char *unit, bool 
     return is_end || has_more ? NUMBER_BARE : NUMBER_WRONG;
 }
 
-/* Reads the number behind a word such as "Fc": the first, as in Equalizer APO; `why` names a second. NUMBER_WRONG: `why`
- * has the reason. */
+/* Reads the number behind a word such as "Fc": the first, as in Equalizer APO; `why` names a second. NUMBER_WRONG:
+ * `why` has the reason. */
 static enum equalizer_number number_behind(const char *text, const char *word, const char *unit, double *value,
                                            struct reason *why)
 {

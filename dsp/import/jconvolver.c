@@ -319,7 +319,8 @@ static void read_folder(struct reader *r)
     end_fields(r);
     if (!folder->path) return;
     c->folder = folder;
-    if (!configuration_folder_exists(c, folder->path)) LINE_WARN(r, "the folder %s does not exist; correct it", folder->path);
+    if (!configuration_folder_exists(c, folder->path))
+        LINE_WARN(r, "the folder %s does not exist; correct it", folder->path);
 }
 
 /* ---- responses ---------------------------------------------------------------------------------- */

@@ -217,6 +217,26 @@ static int bench(int argc, char **argv)
                          argc > 2 ? argv[2] : "");
 }
 
+/* Names the variables of our prefix that nothing reads, and a limit of instructions that is none. */
+static void check_environment(void)
+{
+    static const char *const known[] = {"HALOCONV_CUDA", "HALOCONV_COSTS",     "HALOCONV_LIBRARY",
+                                        "HALOCONV_LOG",  "HALOCONV_PARTITION", "HALOCONV_RESTART",
+                                        "HALOCONV_SIMD", "HALOCONV_WITH_CUDA"};
+    const char *simd = getenv("HALOCONV_SIMD");
+    for (char **at = environ; *at; at++) {
+        size_t length = strcspn(*at, "="), i = 0;
+        if (strncmp(*at, "HALOCONV_", 9) != 0) continue;
+        while (i < sizeof known / sizeof *known && (strlen(known[i]) != length || strncmp(*at, known[i], length) != 0))
+            i++;
+        if (i == sizeof known / sizeof *known)
+            message_always("warning: nothing reads the variable %.*s; see ENVIRONMENT in haloconv(1)", (int)length,
+                           *at);
+    }
+    if (simd && strcmp(simd, "baseline") != 0 && strcmp(simd, "avx2") != 0 && strcmp(simd, "avx512") != 0)
+        message_always("warning: HALOCONV_SIMD=%s is no limit; write baseline or avx2", simd);
+}
+
 int main(int argc, char **argv)
 {
     keep_standard_streams();
@@ -251,6 +271,7 @@ int main(int argc, char **argv)
     const struct command *command = command_find(argc, argv, &n_words);
     if (!command && strcmp(argv[1], "bench") == 0) return bench(argc, argv);
     if (!command) return message_usage("", "%s: is not a command", argv[1]);
+    check_environment();
     if (command->one_connection) ask_for_one_connection();
     return flushed(command->run(argc - n_words, argv + n_words));
 }

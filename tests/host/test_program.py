@@ -237,6 +237,22 @@ def test_benches_from_memory_to_memory_need_no_gpu(words):
     assert said.get("hours", 1) > 0 and ("device" not in said or ("cpu" in said["device"]) != has_gpu)
 
 
+@pytest.mark.parametrize("variable, says", [
+    ({"HALOCONV_SIM": "avx2"}, "nothing reads the variable HALOCONV_SIM;"),
+    ({"HALOCONV_SIMD": "nix"}, "HALOCONV_SIMD=nix is no limit"), ({"HALOCONV_SIMD": ""}, "HALOCONV_SIMD= is no limit"),
+    ({"HALOCONV_SIMD": "baseline"}, None)])
+def test_a_variable_without_effect_is_named(folder, variable, says):
+    """It limits no instructions either: sounds would take several times as long."""
+    done = haloconv("devices", env={**os.environ, **variable})
+    assert done.returncode == 0 and done.stderr.count("warning: ") == bool(says) and (says or "") in done.stderr, done
+    assert (done.stdout == haloconv("devices").stdout) == bool(says) or "baseline" in haloconv("devices").stdout
+
+
+def test_an_empty_name_is_refused(folder):
+    write("h.wav", [1.0])
+    assert "name 2 is empty" in refused("convolve", "h.wav", "", "-o", "y.wav", exit=2)
+
+
 def test_a_page_whose_command_fails_is_not_written():
     """The build would install a man page without its options."""
     expand = [ROOT / "host/man/expand.sh", "1.2"]

@@ -34,8 +34,8 @@ static const struct command_line import_line = {
     .usage = "FILE -o CONF",
     .text =
         "Writes a configuration in the format of jconvolver that plays the same as FILE: a configuration of BruteFIR, "
-        "CamillaDSP, Convolver or PipeWire, filters of Equalizer APO (haloconv-masks(5) lists what is read), or any "
-        "other mask. "
+        "CamillaDSP, Convolver or PipeWire, filters of Equalizer APO, a preset of EasyEffects or JamesDSP "
+        "(haloconv-masks(5) lists what is read), or any other mask. "
         "The responses that are not in sound files already are written beside it. Each statement that cannot be "
         "represented is printed with its line; a note has the number of computed filters, and the length of the "
         "longest. If FILE makes a sink or microphone of PipeWire, the command that replaces it is printed. "

@@ -113,7 +113,8 @@ static const struct command_line convolve_line = {
     .usage = "INPUT MASK -o OUTPUT\nINPUT BANK --path PATH.csv -o OUTPUT",
     .text = "Convolves a sound file with a mask. INPUT and OUTPUT are sound files, or - for standard input and output. "
             "MASK is a sound file (.irs too), a text of coefficients (see haloconv --help for its channels), or a "
-            "configuration (.conf) with as many inputs as INPUT has channels. A mask at another rate is resampled to INPUT's.\v"
+            "configuration (.conf) with as many inputs as INPUT has channels. A mask at another rate is resampled to "
+            "INPUT's.\v"
             "A WAV file of more than 4 GiB becomes RF64. Samples beyond full scale are limited where the format has a "
             "limit, and counted. OUTPUT has the loudspeakers of INPUT's channels if it has as many. On a pipe, WAV and "
             "AU are read as they come, and AU, raw, Ogg, IRCAM, PVF and PAF are written as they come; other formats "

@@ -76,7 +76,7 @@ struct batch_plan { /* the order of the work, from batch_plan_make on */
 
 struct changed_files { /* files that have changed since the run of the journal */
     int64_t n_rows;
-    const char *first;
+    const char *first;                 /* by its name */
     bool is_several;
 };
 

@@ -389,8 +389,8 @@ static void count_changed(struct batch *batch, const struct manifest_row *row, e
     struct changed_files *changed = &batch->changed[file];
     pthread_mutex_lock(&batch->lock);
     const char *path = paths[file] ? paths[file] : ""; /* NULL: a damaged journal has a state of no file */
-    if (!changed->first) changed->first = path;
-    changed->is_several |= strcmp(changed->first, path) != 0;
+    changed->is_several |= changed->first && strcmp(changed->first, path) != 0;
+    if (!changed->first || strcmp(path, changed->first) < 0) changed->first = path; /* in any order of the workers */
     changed->n_rows += row->tar ? (int64_t)row->tar->n_rows : 1;
     pthread_mutex_unlock(&batch->lock);
 }

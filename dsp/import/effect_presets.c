@@ -513,7 +513,7 @@ static void james_convolve(struct james *j)
 static void read_jamesdsp(struct import *import)
 {
     struct james j = {.value = {{0}}};
-    bool on[N_JAMES];
+    bool on[N_JAMES] = {false};
     double gain_db = 0;
     int line = 1;
     stereo_open(&j.s, import);

@@ -314,7 +314,8 @@ bool file_write(struct file_writer *writer, int64_t first, const float *planar, 
     const size_t scaled_bytes = gain != 1.0f ? CHUNK_SAMPLES * sizeof(float) : 0;
     char *chunk = chunk_alloc(CHUNK_BYTES + scaled_bytes, out->path, why, cap);
     if (!chunk) return false;
-    float *scaled = (float *)(chunk + CHUNK_BYTES); /* [n_channels][frames of the chunk]; used with a gain only */
+    float *scaled =
+        (float *)(void *)(chunk + CHUNK_BYTES); /* [n_channels][frames of the chunk]; used with a gain only */
     bool good = true;
     const int64_t max = (int64_t)(CHUNK_BYTES / (sample_bytes(out->kind) * (size_t)out->n_channels));
     for (int64_t done = 0; done < n && good; done += max) {

@@ -14,7 +14,7 @@ enum { CHUNK_FLOATS = 1 << 15, ALIGNMENT = 64 };
 bool level_match_open(struct level_match *match, char *why, size_t cap)
 {
     *match = (struct level_match){.fd = spool_open(why, cap),
-                                  .chunk = aligned_alloc(ALIGNMENT, 2 * CHUNK_FLOATS * sizeof *match->chunk)};
+                                  .chunk = aligned_alloc(ALIGNMENT, sizeof *match->chunk * 2 * CHUNK_FLOATS)};
     if (match->fd < 0) return false;
     if (!match->chunk) return message_write(why, cap, "no memory to measure the level; free some memory");
     match->planar = match->chunk + CHUNK_FLOATS;

@@ -399,7 +399,7 @@ def test_it_refuses_what_it_cannot_do(daemon):
     write("h.wav", response(100))
     pathlib.Path("twins.conf").write_text("/convolver/new 2 1 256 100\n/input/name 1 mic\n/input/name 2 mic\n"
                                           "/impulse/read 1 1 1 0 0 0 1 h.wav\n")
-    refused("pipewire", "twins.conf", says=["port mic cannot be made; give each port a different name"])
+    refused("pipewire", "twins.conf", "-q", says=["port mic cannot be made; give each port a different name"])
     refused("pipewire", "h.wav", "--remote", "nowhere", says=["no daemon nowhere answers"])
     refused("pipewire", "h.wav", "--sink", "room", "--name", "hall", says=["--name cannot be with --sink"], exit=2)
 

@@ -151,8 +151,9 @@ static hc_port *ports_make(struct configuration *c, const hc_port *given, int n,
         snprintf(name, sizeof name, "%s-%d", stem, ch + 1);
         ports[ch] = given[ch];
         if (!ports[ch].name) ports[ch].name = arena_text(c->arena, name);
-        while (ports[ch].name && strcmp(ports[same].name, ports[ch].name) != 0) same++;
-        if (same < ch && ports[ch].name)
+        if (!ports[ch].name) break; /* no memory */
+        while (same < ch && (!ports[same].name || strcmp(ports[same].name, ports[ch].name) != 0)) same++;
+        if (same < ch)
             diagnostic(&c->diagnostics, HC_OK, 0, NULL,
                        "%sputs %d and %d have one name, %.80s, which JACK refuses; rename one", stem, same + 1, ch + 1,
                        ports[ch].name);

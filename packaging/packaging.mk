@@ -10,8 +10,8 @@ WHEEL_WITHOUT := JACK PIPEWIRE PORTAUDIO ALSA LO SAMPLERATE WEBSOCKETS CAIRO LV2
 WHEEL_HOST := $(patsubst %.c,$(BUILD)/wheel/%.o,$(shell grep -rlE --include='*.c' \
                 'HC_WITH_($(subst $(space),|,$(WHEEL_WITHOUT)))|HC_PARTS' host))
 $(WHEEL_HOST): $(BUILD)/wheel/%.o: %.c $(BUILD)/flags
-	$(call compile,$(WHEEL_WITHOUT:%=-UHC_WITH_%) -UHC_PARTS $(filter -DHC_PARTS=%,$(call features,$(filter-out $(WHEEL_WITHOUT),$(PARTS)))) \
-	  -DHC_IN_WHEEL,for the wheel)
+	$(call compile,$(WHEEL_WITHOUT:%=-UHC_WITH_%) -DHC_IN_WHEEL,for the wheel)
+$(BUILD)/wheel/host/main/main.o: private ALL_CFLAGS += -DHC_PARTS=$(call names,$(filter-out $(WHEEL_WITHOUT),$(PARTS)))
 $(WHEEL_PROGRAM): $(WHEEL_HOST) $(filter-out $(WHEEL_HOST:$(BUILD)/wheel/%=$(BUILD)/%),$(HOST_OBJS)) $(BUILD)/libhaloconv.a
 	$(call link,$(WHEEL_HOST_LIBS) $(LIB_LIBS) -ldl)
 WHEEL_HOST_LIBS = $(ARCHIVE_LIB) $(call pkg,--libs,$(if $(PROGRAM),sndfile jansson))

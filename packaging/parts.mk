@@ -64,12 +64,10 @@ HDF5_SONAME := $(if $(HAVE_HDF5),$(or $(shell $(CROSS_PREFIX)objdump -p $(HDF5_D
 # zlib unpacks compressed tar files. libarchive's readers of other formats load twelve libraries; a static one leaves them out.
 ARCHIVE_LIB := $(if $(HAVE_ARCHIVE),$(or $(wildcard $(shell $(PKG_CONFIG) --variable=libdir libarchive)/libarchive.a),\
                  $(shell $(PKG_CONFIG) --libs libarchive)) -lz)
-# features PARTS: the macros of those that are there; the sources ask for X11 by HC_WITH_WINDOW. HC_PARTS is the list of
-# haloconv --version.
+# there PARTS: those that are there; the sources ask for X11 by HC_WITH_WINDOW. names PARTS: as haloconv --version has them
 there = $(foreach f,$(filter-out X11,$(1)),$(if $(HAVE_$(f)),$(f)))
-features = $(patsubst %,-DHC_WITH_%,$(call there,$(1))) $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME)) \
-           -DHC_PARTS=$(subst $(space),$(comma),$(strip $(patsubst lo,osc,$(shell echo $(call there,$(1)) | tr A-Z a-z))))
-FEATURES := $(call features,$(PARTS))
+names = $(subst $(space),$(comma),$(strip $(patsubst lo,osc,$(shell echo $(call there,$(1)) | tr A-Z a-z))))
+FEATURES := $(patsubst %,-DHC_WITH_%,$(call there,$(PARTS))) $(if $(HAVE_HDF5),-DHC_HDF5_SONAME=$(HDF5_SONAME))
 
 # ---- the report ------------------------------------------------------------------------------------------------------
 CUDA_REPORT = $(if $(HAVE_CUDA),$(HAVE_CUDA) for $(addprefix sm_,$(CUDA_ARCHS)) and PTX $(lastword $(CUDA_ARCHS)),no \

@@ -313,7 +313,7 @@ $(BUILD)/tests/freewheel_test: $(LATE)
 # bare_test is linked with a library that has no optional part, and with no other library.
 BARE := $(patsubst dsp/%.c,%.o,$(shell grep -rlE --include='*.c' 'HC_WITH_|HC_HDF5' dsp))
 $(BARE:%=$(BUILD)/tests/bare/%): $(BUILD)/tests/bare/%.o: dsp/%.c $(BUILD)/flags
-	$(call compile,-UHC_HDF5_SONAME $(patsubst -D%,-U%,$(filter-out %=$(HDF5_SONAME) -DHC_PARTS=%,$(FEATURES))),without optional libraries)
+	$(call compile,-UHC_HDF5_SONAME $(patsubst -D%,-U%,$(filter-out %=$(HDF5_SONAME),$(FEATURES))),without optional libraries)
 $(BUILD)/tests/bare_test: $(BUILD)/tests/bare_test.o $(BARE:%=$(BUILD)/tests/bare/%) \
                           $(filter-out $(BARE:%=$(BUILD)/dsp/%),$(DSP_OBJS))
 	$(call link,-lm -pthread)

@@ -55,11 +55,10 @@ static const struct command {
      false},
     {"bench engine", "", "how long each block of an engine takes, paced by the clock", "bench", bench_engine_command,
      false},
-    {"bench capacity", "", "the largest matrix and the most channels without a miss", "bench", bench_capacity_command,
+    {"bench capacity", "", "the largest matrix and number of channels without a miss", "bench", bench_capacity_command,
      false},
     {"bench costs", "", "what convolution costs here; kept for every later plan", "bench", bench_costs_command, false},
-    {"bench scene", "", "steered sources, paced by the clock, and moving sources of whole signals", "bench",
-     bench_scene_command, false},
+    {"bench scene", "", "steered sources, paced by the clock", "bench", bench_scene_command, false},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -217,7 +216,7 @@ static int bench(int argc, char **argv)
                          argc > 2 ? argv[2] : "");
 }
 
-/* Names the variables of our prefix that nothing reads, and a limit of instructions that is none. */
+/* Warns of variables of our prefix that nothing reads, and of an unknown value of HALOCONV_SIMD. */
 static void check_environment(void)
 {
     static const char *const known[] = {"HALOCONV_CUDA", "HALOCONV_COSTS",     "HALOCONV_LIBRARY",
@@ -234,7 +233,7 @@ static void check_environment(void)
                            *at);
     }
     if (simd && strcmp(simd, "baseline") != 0 && strcmp(simd, "avx2") != 0 && strcmp(simd, "avx512") != 0)
-        message_always("warning: HALOCONV_SIMD=%s is no limit; write baseline or avx2", simd);
+        message_always("warning: HALOCONV_SIMD: %.40s is no set of instructions; write baseline or avx2", simd);
 }
 
 int main(int argc, char **argv)

@@ -1,20 +1,11 @@
 #include "fractional_delay.h"
 
+#include "dsp/signal/hann.h"
+
 #include <math.h>
 #include <stdint.h>
 
 enum { TILE = 256 };
-
-/* Returns the modified Bessel function of order 0, by its series. */
-static double bessel_i0(double x)
-{
-    double sum = 1, term = 1;
-    for (int k = 1; k < 60 && term > 1e-17 * sum; k++) {
-        term *= (x / (2 * k)) * (x / (2 * k));
-        sum += term;
-    }
-    return sum;
-}
 
 /* Computes taps[64] for a delay of HALF - 1 + fraction frames, 0 < fraction < 1. */
 static void sinc_make(double fraction, double *taps)

@@ -1,4 +1,4 @@
-/* hann - half a Hann window, the curve of fades. */
+/* hann - half a Hann window, the curve of fades, and the function of a Kaiser window. */
 #ifndef HALOCONV_HANN_H
 #define HALOCONV_HANN_H
 
@@ -8,6 +8,18 @@
 static inline double hann_rise(double x)
 {
     return 0.5 - 0.5 * cos(M_PI * fmin(fmax(x, 0), 1));
+}
+
+/* The modified Bessel function of the first kind and order 0, by its series; all terms are positive. */
+static inline double bessel_i0(double x)
+{
+    double term = 1, sum = 1;
+    for (int k = 1; term > sum * 1e-17; k++) {
+        double factor = x / (2 * k);
+        term *= factor * factor;
+        sum += term;
+    }
+    return sum;
 }
 
 #endif

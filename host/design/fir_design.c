@@ -1,5 +1,7 @@
 #include "fir_design.h"
 
+#include "dsp/signal/hann.h"
+
 #include <math.h>
 
 const char *const fir_window_names[FIR_WINDOWS] = {"rectangular", "hann",           "hamming",
@@ -15,18 +17,6 @@ double fir_kaiser_beta(double attenuation_db)
 double fir_kaiser_length(double attenuation_db, double transition)
 {
     return ceil((attenuation_db - 7.95) / 2.285 / (M_PI * transition) + 1);
-}
-
-/* The modified Bessel function of the first kind and order 0, by its series; all terms are positive. */
-static double bessel_i0(double x)
-{
-    double term = 1, sum = 1;
-    for (int k = 1; term > sum * 1e-17; k++) {
-        double factor = x / (2 * k);
-        term *= factor * factor;
-        sum += term;
-    }
-    return sum;
 }
 
 static double cosine_sum(const double *a, int n_terms, double phase)

@@ -1,5 +1,7 @@
 #include "plan.h"
 
+#include "dsp/base/order.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -20,16 +22,6 @@ static int round_up_power_of_two(int n)
 static int ceil_div(int a, int b)
 {
     return (int)(((long long)a + b - 1) / b);
-}
-
-static int min_int(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static int max_int(int a, int b)
-{
-    return a > b ? a : b;
 }
 
 /* Returns the ns of a frame of a level: a transform of 2 * size points for each input and output, a product for each

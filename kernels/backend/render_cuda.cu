@@ -8,6 +8,7 @@
  * windows and their partitions read, so runs are independent. Batches of runs go through the GPU in turn, each on a
  * stream with its own buffers.
  */
+#include "dsp/base/order.h"
 #include "dsp/device/render_backend.h"
 
 #include "cuda_error.h"
@@ -164,8 +165,6 @@ static int buffers_grow(struct render_gpu *s, const struct render_work *works, i
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
-static int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Finds windows [*first, *end) of the stream whose spectra are not 0. */
 static void active_windows(const struct render_gpu *s, const hc_render_job *job, int64_t *first, int64_t *end)

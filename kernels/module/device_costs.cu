@@ -17,6 +17,8 @@
  */
 #include "device_costs.h"
 
+#include "dsp/base/order.h"
+
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "tail_product.h"
@@ -70,8 +72,6 @@ struct cost_bench {
 };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
-
-static size_t max_of(size_t a, size_t b) { return a > b ? a : b; }
 
 static size_t live_x_bytes() { return (size_t)LIVE_INS * (LIVE_PARTS + 1) * LIVE_SIZE * sizeof(float2); }
 
@@ -337,12 +337,6 @@ static double now()
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Runs a round of n runs. *ns: the time of one run, by the device's clock. */
 static int round_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *), int n, double *ns,
                     struct reason *why)
@@ -369,7 +363,7 @@ static int time_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *)
     const double n = 2 * round_s / (now() - start);
     for (int r = 0; r < ROUNDS; r++)
         PASS(round_of(s, run, n < 1 ? 1 : n > MAX_RUNS ? MAX_RUNS : (int)n, &rounds[r], why));
-    qsort(rounds, ROUNDS, sizeof *rounds, ascending);
+    qsort(rounds, ROUNDS, sizeof *rounds, order_of_doubles);
     *ns = rounds[ROUNDS / 2] / units;
     return HC_OK;
 }

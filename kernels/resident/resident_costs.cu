@@ -16,6 +16,7 @@
 #include "cuda_error.h"
 
 #include "dsp/base/await.h"
+#include "dsp/base/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,12 +53,6 @@ static int bench_open(struct head_bench *b, const struct plan_costs *costs, int 
     return resident_head_open(&config, &b->plan, device, &b->head, why);
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* *ns gets the median time of blocks of n frames. */
 static int blocks_time(const struct head_bench *b, void *mask, int n, double *ns, struct reason *why)
 {
@@ -76,7 +71,7 @@ static int blocks_time(const struct head_bench *b, void *mask, int n, double *ns
         if (rc < 0) return rc;
         if (timed >= 0) elapsed[timed] = (double)(now_ns() - start);
     }
-    qsort(elapsed, timed, sizeof *elapsed, ascending);
+    qsort(elapsed, timed, sizeof *elapsed, order_of_doubles);
     *ns = elapsed[timed / 2];
     return HC_OK;
 }

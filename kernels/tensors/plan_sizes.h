@@ -2,6 +2,7 @@
 #ifndef HALOCONV_PLAN_SIZES_H
 #define HALOCONV_PLAN_SIZES_H
 
+#include "dsp/base/order.h"
 #include "dsp/device/tensor_backend.h"
 #include "fused_kernels.h"
 
@@ -10,8 +11,6 @@
 #define BANK_UP_TO SIZE_MAX
 #endif
 
-static inline int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 enum { ALIGNMENT = 256 }; /* bytes, of a workspace and its parts */

@@ -1,3 +1,4 @@
+#include "dsp/base/order.h"
 #include "parts.h"
 
 #include <math.h>
@@ -25,16 +26,6 @@ enum {
     SMALLEST_WIDTH = 700,
     SMALLEST_HEIGHT = 400
 };
-
-static int min_int(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static int max_int(int a, int b)
-{
-    return a > b ? a : b;
-}
 
 static int scaled(const struct window *window, double pixels)
 {

@@ -5,6 +5,7 @@
 #ifndef MESSAGE_H
 #define MESSAGE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -62,6 +63,9 @@ bool message_is_quiet(void);
 
 /* Returns the ending of a plural: "" for 1, else "s". */
 const char *message_s(int64_t n);
+
+/* 0, or less than it, is silence: -INFINITY. */
+static inline double db_of_gain(double gain) { return gain > 0 ? 20 * log10(gain) : -INFINITY; }
 
 /* Decibels as text, for an argument of printf: the text is valid during that call. A value that rounds to 0 has no
  * minus sign. message_db: "-3.0 dBFS", or "silence" for -INFINITY; unit "": the number alone. message_gain: "+3.0 dB",

@@ -48,15 +48,10 @@ uint64_t report_trouble(const struct session_status *s)
 
 /* ---- the status line --------------------------------------------------------------------------- */
 
-static double decibels(double gain)
-{
-    return 20 * log10(gain);
-}
-
 /* Appends as "wet -3" a gain that is not the default, which is 0 dB, or off for "dry". */
 static void list_gain(const struct command_gain *gain, const struct session *session, char *text, size_t cap)
 {
-    double db = round(10 * decibels((double)session_get(session, gain->knob))) / 10 + 0.0; /* no -0 */
+    double db = round(10 * db_of_gain((double)session_get(session, gain->knob))) / 10 + 0.0; /* no -0 */
     bool is_off = db < -120;
     size_t at = strlen(text);
     if (gain->knob == HC_DRY ? is_off : db == 0) return;
@@ -147,7 +142,7 @@ void report_line(const struct command_target *target, const struct session_statu
     if (s->stats.compared) { /* A/B */
         int i = s->stats.compared - 1;
         snprintf(parts[COMPARED], PART_CAP, " %c %s", "AB"[i],
-                 message_db(decibels((double)s->stats.compared_gain[i]), 1, "dB").text);
+                 message_db(db_of_gain((double)s->stats.compared_gain[i]), 1, "dB").text);
     }
     if (session_get(target->session, HC_BYPASS) != 0) snprintf(parts[BYPASS], PART_CAP, " BYPASSED");
     if (waits_for)
@@ -161,8 +156,8 @@ void report_line(const struct command_target *target, const struct session_statu
              load_percent(s, s->times.max_ns));
     list_counts(s, parts[COUNTS], PART_CAP);
     if (s->stats.clipped) snprintf(parts[CLIPPED], PART_CAP, " | clipped %llu", (unsigned long long)s->stats.clipped);
-    snprintf(parts[PEAKS], PART_CAP, " | in %s, out %s", message_db(decibels((double)levels->peak_in), 1, "").text,
-             message_db(decibels((double)levels->peak_out), 1, "dB").text);
+    snprintf(parts[PEAKS], PART_CAP, " | in %s, out %s", message_db(db_of_gain((double)levels->peak_in), 1, "").text,
+             message_db(db_of_gain((double)levels->peak_out), 1, "dB").text);
     snprintf(parts[BACKEND], PART_CAP, " | %s", s->info.backend);
     join(parts, rank, (size_t)columns - 1, text, cap);
 }
@@ -205,7 +200,7 @@ static json_t *comparison_json(const hc_live_stats *stats)
     if (!stats->compared) return json_null();
     return json_pack("{s:s, s:o, s:o}", "plays", stats->compared == 1 ? "A" : "B", "loudness_lufs",
                      pair((double)loudness[0], (double)loudness[1]), "gain_db",
-                     pair(decibels((double)gain[0]), decibels((double)gain[1])));
+                     pair(db_of_gain((double)gain[0]), db_of_gain((double)gain[1])));
 }
 
 json_t *report_json(const struct session_status *s)

@@ -83,27 +83,23 @@ void mask_report_free(struct mask_report *report)
     free(report->figures);
 }
 
-static double db(double linear)
-{
-    return linear > 0 ? 20 * log10(linear) : -INFINITY;
-}
-
 /* ---- as JSON ---------------------------------------------------------------------------------------------------- */
 
 static json_t *channel_json(const struct mask_figures *f, int rate)
 {
     double t30_s = f->acoustics.all.value[ACOUSTIC_T30];
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "peak",
-        json_number(f->peak), "peak_db", json_number(db(f->peak)), "true_peak", json_number(f->true_peak),
-        "true_peak_db", json_number(db(f->true_peak)), "peak_frame", f->peak_frame, "peak_s",
-        json_number(rate ? (double)f->peak_frame / rate : NAN), "rms", json_number(f->rms), "rms_db",
-        json_number(db(f->rms)), "leading_silence", f->leading_silence, "t30_s", json_number(t30_s), "t30_reason",
-        isnan(t30_s) ? json_string(f->acoustics.all.reason[ACOUSTIC_T30]) : json_null(), "dc_gain",
-        json_number(f->dc_gain), "dc_gain_db", json_number(db(fabs(f->dc_gain))), "l1", json_number(f->l1), "l1_db",
-        json_number(db(f->l1)), "response_peak", json_number(f->response.gain), "response_peak_db",
-        json_number(db(f->response.gain)), "response_peak_hz", json_number(rate ? f->response.frequency * rate : NAN),
-        "acoustics", acoustics_report_json(&f->acoustics, rate));
+    return json_pack("{s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+                     "peak", json_number(f->peak), "peak_db", json_number(db_of_gain(f->peak)), "true_peak",
+                     json_number(f->true_peak), "true_peak_db", json_number(db_of_gain(f->true_peak)), "peak_frame",
+                     f->peak_frame, "peak_s", json_number(rate ? (double)f->peak_frame / rate : NAN), "rms",
+                     json_number(f->rms), "rms_db", json_number(db_of_gain(f->rms)), "leading_silence",
+                     f->leading_silence, "t30_s", json_number(t30_s), "t30_reason",
+                     isnan(t30_s) ? json_string(f->acoustics.all.reason[ACOUSTIC_T30]) : json_null(), "dc_gain",
+                     json_number(f->dc_gain), "dc_gain_db", json_number(db_of_gain(fabs(f->dc_gain))), "l1",
+                     json_number(f->l1), "l1_db", json_number(db_of_gain(f->l1)), "response_peak",
+                     json_number(f->response.gain), "response_peak_db", json_number(db_of_gain(f->response.gain)),
+                     "response_peak_hz", json_number(rate ? f->response.frequency * rate : NAN), "acoustics",
+                     acoustics_report_json(&f->acoustics, rate));
 }
 
 json_t *mask_report_json(const struct mask_report *report)
@@ -121,8 +117,8 @@ json_t *mask_report_json(const struct mask_report *report)
                      json_text(report->path), "format", report->format, "channels", mask->n_channels, "rate",
                      json_known(mask->rate), "file_rate", json_known(mask->file_rate), "frames", mask->n_frames,
                      "seconds", json_number(seconds), "start_s", json_number(mask->start), "largest_gain_db",
-                     json_number(db(l1)), "largest_response_db", json_number(db(largest)), "suggested_gain_db",
-                     headroom_gain_db(largest), "true_stereo",
+                     json_number(db_of_gain(l1)), "largest_response_db", json_number(db_of_gain(largest)),
+                     "suggested_gain_db", headroom_gain_db(largest), "true_stereo",
                      true_stereo->gain > 0 ? headroom_json(true_stereo, mask->rate) : json_null(), "channel", channels,
                      "diagnostics", mask_diagnostics_json(mask));
 }
@@ -139,18 +135,18 @@ static void print_frames(const char *name, int frames, int rate)
 static void print_channel(int ch, const struct mask_figures *f, int rate)
 {
     printf("channel %d\n", ch + 1);
-    printf("  %-16s %s\n", "peak", message_db(db(f->peak), 2, "dBFS").text);
-    printf("  %-16s %s\n", "true peak", message_db(db(f->true_peak), 2, "dBTP").text);
+    printf("  %-16s %s\n", "peak", message_db(db_of_gain(f->peak), 2, "dBFS").text);
+    printf("  %-16s %s\n", "true peak", message_db(db_of_gain(f->true_peak), 2, "dBTP").text);
     print_frames("peak after", f->peak_frame, rate);
-    printf("  %-16s %s\n", "RMS", message_db(db(f->rms), 2, "dBFS").text);
+    printf("  %-16s %s\n", "RMS", message_db(db_of_gain(f->rms), 2, "dBFS").text);
     print_frames("leading silence", f->leading_silence, rate);
-    printf("  %-16s %s at 0 Hz", "gain", message_gain(db(fabs(f->dc_gain)), 2).text);
+    printf("  %-16s %s at 0 Hz", "gain", message_gain(db_of_gain(fabs(f->dc_gain)), 2).text);
     if (rate)
-        printf(", at most %s for a sine (%.0f Hz)", message_gain(db(f->response.gain), 2).text,
+        printf(", at most %s for a sine (%.0f Hz)", message_gain(db_of_gain(f->response.gain), 2).text,
                f->response.frequency * rate);
     else
-        printf(", at most %s for a sine", message_gain(db(f->response.gain), 2).text);
-    printf(", at most %s for any signal (L1)\n", message_gain(db(f->l1), 2).text);
+        printf(", at most %s for a sine", message_gain(db_of_gain(f->response.gain), 2).text);
+    printf(", at most %s for any signal (L1)\n", message_gain(db_of_gain(f->l1), 2).text);
     acoustics_report_print(&f->acoustics);
 }
 

@@ -6,11 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-static double db(double linear)
-{
-    return linear > 0 ? 20 * log10(linear) : -INFINITY;
-}
-
 /* Returns the user's number of an input: the loopback is not among the measured inputs. */
 static int input_number(const struct measurement_settings *s, int input)
 {
@@ -35,30 +30,30 @@ static double total_distortion(const struct measured_pair *pair, bool with_noise
 
 static double repeat_db(const struct measured_pair *pair)
 {
-    return db(1 + pair->repeat_error);
+    return db_of_gain(1 + pair->repeat_error);
 }
 
 /* ---- warnings ---------------------------------------------------------------------------------------------------- */
 
 static void warn_input(const struct measured_input *input, int number)
 {
-    const double loud = db(input->peak) + 1, quiet = -50 - db(input->peak);
+    const double loud = db_of_gain(input->peak) + 1, quiet = -50 - db_of_gain(input->peak);
     if (input->n_clipped > 0)
         message_note("warning: input %d: %lld sample%s clipped; lower its gain by 6 dB and measure again", number,
                      (long long)input->n_clipped, message_s(input->n_clipped));
     else if (loud > 0)
         message_note("warning: input %d is too loud: its peak is %s; lower its gain by %.0f dB", number,
-                     message_db(db(input->peak), 1, "dBFS").text, ceil(loud + 5));
+                     message_db(db_of_gain(input->peak), 1, "dBFS").text, ceil(loud + 5));
     else if (quiet > 0)
         message_note("warning: input %d is too quiet: its peak is %.1f dBFS; raise its gain or --level by %.0f dB",
-                     number, db(input->peak), ceil(quiet + 20));
+                     number, db_of_gain(input->peak), ceil(quiet + 20));
 }
 
 static void warn_pair(const struct measured_pair *pair, int output, int input)
 {
     const double min_range_db = 40, rise_db = 6;
     const double max_distortion = 0.03;
-    double range = -db(measurement_noise(pair)), before = -db(pair->noise_before / pair->peak);
+    double range = -db_of_gain(measurement_noise(pair)), before = -db_of_gain(pair->noise_before / pair->peak);
     double distortion = total_distortion(pair, false);
     if (!pair->has_signal)
         message_note("warning: output %d is not heard by input %d; its response is noise", output, input);
@@ -106,13 +101,13 @@ static json_t *harmonic_json(const struct harmonic *harmonic, int order)
     json_t *octaves = json_array();
     for (int i = 0; i < harmonic->n_octaves; i++)
         json_array_append_new(octaves, json_pack("{s:o, s:o, s:o}", "hz", json_number(harmonic->octave[i].hz), "db",
-                                                 json_number(db(harmonic->octave[i].share)), "percent",
+                                                 json_number(db_of_gain(harmonic->octave[i].share)), "percent",
                                                  json_number(100 * harmonic->octave[i].share)));
     bool is_known = harmonic->n_octaves > 0;
     return json_pack("{s:i, s:o, s:o, s:o, s:o}", "order", order, "db",
-                     json_number(is_known ? db(harmonic->share) : NAN), "percent",
+                     json_number(is_known ? db_of_gain(harmonic->share) : NAN), "percent",
                      json_number(is_known ? 100 * harmonic->share : NAN), "noise_db",
-                     json_number(is_known ? db(harmonic->noise) : NAN), "octaves", octaves);
+                     json_number(is_known ? db_of_gain(harmonic->noise) : NAN), "octaves", octaves);
 }
 
 static json_t *pair_json(const struct measurement_settings *s, const struct measurement *m, int output, int input)
@@ -125,11 +120,11 @@ static json_t *pair_json(const struct measurement_settings *s, const struct meas
     return json_pack("{s:i, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "channel",
                      output * m->n_inputs + input + 1, "output", output + 1, "input", input_number(s, input), "heard",
                      pair->has_signal, "direct_s", json_number(known * pair->direct_s), "peak_db",
-                     json_number(db(pair->peak)), "silence_dbfs", json_number(db(pair->silence_rms)), "noise_before_db",
-                     json_number(db(pair->noise_before / pair->peak)), "noise_floor_db",
-                     json_number(db(measurement_noise(pair))), "dynamic_range_db",
-                     json_number(known * -db(measurement_noise(pair))), "distortion_db",
-                     json_number(known * db(total_distortion(pair, true))), "distortion_percent",
+                     json_number(db_of_gain(pair->peak)), "silence_dbfs", json_number(db_of_gain(pair->silence_rms)),
+                     "noise_before_db", json_number(db_of_gain(pair->noise_before / pair->peak)), "noise_floor_db",
+                     json_number(db_of_gain(measurement_noise(pair))), "dynamic_range_db",
+                     json_number(known * -db_of_gain(measurement_noise(pair))), "distortion_db",
+                     json_number(known * db_of_gain(total_distortion(pair, true))), "distortion_percent",
                      json_number(known * 100 * total_distortion(pair, true)), "repeat_error_db",
                      json_number(known * repeat_db(pair)), "repeat_error_hz",
                      json_number(pair->repeat_error > 0 ? known * pair->repeat_hz : NAN), "harmonics", harmonics);
@@ -139,9 +134,10 @@ static json_t *inputs_json(const struct measurement_settings *s, const struct me
 {
     json_t *inputs = json_array();
     for (int i = 0; i < s->n_inputs; i++)
-        json_array_append_new(inputs, json_pack("{s:i, s:b, s:o, s:I}", "input", i + 1, "loopback",
-                                                i + 1 == s->loopback, "peak_dbfs", json_number(db(m->inputs[i].peak)),
-                                                "clipped", (json_int_t)m->inputs[i].n_clipped));
+        json_array_append_new(inputs,
+                              json_pack("{s:i, s:b, s:o, s:I}", "input", i + 1, "loopback", i + 1 == s->loopback,
+                                        "peak_dbfs", json_number(db_of_gain(m->inputs[i].peak)), "clipped",
+                                        (json_int_t)m->inputs[i].n_clipped));
     return inputs;
 }
 
@@ -154,7 +150,7 @@ int measure_report_json(const struct measurement_settings *s, const struct measu
     json_t *sweep =
         json_pack("{s:o, s:o, s:o, s:o, s:i, s:o}", "from_hz", json_number(w->from_hz), "to_hz", json_number(w->to_hz),
                   "length_s", json_number(w->length_s), "silence_s", json_number(w->silence_s), "averages", w->averages,
-                  "level_db", json_number(db(w->level)));
+                  "level_db", json_number(db_of_gain(w->level)));
     json_t *all =
         json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "file", json_text(path), "rate",
                   m->rate, "frames", m->n_frames, "outputs", m->n_outputs, "inputs", m->n_inputs, "reference_frame",
@@ -172,7 +168,7 @@ static void print_harmonics(const struct measured_pair *pair)
     for (int i = 0; i < N_HARMONICS; i++)
         if (pair->harmonics[i].n_octaves > 0)
             printf("%s%d. order %.3g %% (%.1f dB%s)", i > 0 ? ", " : "", HARMONIC_FIRST + i,
-                   100 * pair->harmonics[i].share, db(pair->harmonics[i].share),
+                   100 * pair->harmonics[i].share, db_of_gain(pair->harmonics[i].share),
                    isnan(pair->harmonics[i].noise) ? ", noise not measured"
                    : is_faint(&pair->harmonics[i]) ? ", noise"
                                                    : "");
@@ -186,14 +182,14 @@ static void print_pair(const struct measurement_settings *s, const struct measur
            pair->has_signal ? "" : ": not heard");
     if (!pair->has_signal) return;
     printf("  %-18s %.3f ms after the reference\n", "direct sound", 1000 * pair->direct_s);
-    printf("  %-18s %s\n", "peak", message_db(db(pair->peak), 1, "dB").text);
+    printf("  %-18s %s\n", "peak", message_db(db_of_gain(pair->peak), 1, "dB").text);
     if (isnan(pair->silence_rms))
         printf("  %-18s not measured; there is too little silence before the sweep\n", "noise");
     else if (pair->silence_rms > 0)
-        printf("  %-18s %.1f dBFS in the silence before the sweep\n", "noise", db(pair->silence_rms));
+        printf("  %-18s %.1f dBFS in the silence before the sweep\n", "noise", db_of_gain(pair->silence_rms));
     else
         printf("  %-18s none in the silence before the sweep\n", "noise");
-    printf("  %-18s %.1f dB from the peak to the noise floor\n", "dynamic range", -db(measurement_noise(pair)));
+    printf("  %-18s %.1f dB from the peak to the noise floor\n", "dynamic range", -db_of_gain(measurement_noise(pair)));
     if (pair->repeat_error > 0)
         printf("  %-18s %.2f dB from their average, around %.0f Hz\n", "sweeps", repeat_db(pair), pair->repeat_hz);
     else if (pair->repeat_error == 0)
@@ -223,7 +219,7 @@ void measure_report_print(const struct measurement_settings *s, const struct mea
     }
     for (int i = 0; i < s->n_inputs; i++)
         printf("  input %-12d peak %s, %lld clipped sample%s%s\n", i + 1,
-               message_db(db(m->inputs[i].peak), 1, "dBFS").text, (long long)m->inputs[i].n_clipped,
+               message_db(db_of_gain(m->inputs[i].peak), 1, "dBFS").text, (long long)m->inputs[i].n_clipped,
                message_s(m->inputs[i].n_clipped), i + 1 == s->loopback ? ", the loopback" : "");
     for (int o = 0; o < m->n_outputs; o++)
         for (int i = 0; i < m->n_inputs; i++) print_pair(s, m, o, i);

@@ -58,11 +58,6 @@ static void takes_close(struct takes *t)
     free(t->channels);
 }
 
-static double db(double linear)
-{
-    return 20 * log10(linear);
-}
-
 /* Convolves play[n_play] with the filter of the output, and cuts the end. false: no memory, or the sound clips. */
 static bool filter_play(const struct takes *t, char *why, size_t cap)
 {
@@ -83,7 +78,8 @@ static bool filter_play(const struct takes *t, char *why, size_t cap)
     free(sound);
     free(wide);
     if (!good) return message_write(why, cap, "measure: no memory for the filter; use a shorter --length");
-    return peak <= 1 || message_write(why, cap, "--filter: the sweep would clip by %.1f dB; lower --level", db(peak));
+    return peak <= 1 ||
+           message_write(why, cap, "--filter: the sweep would clip by %.1f dB; lower --level", db_of_gain(peak));
 }
 
 /* Fills play with the sound of an output. */
@@ -137,17 +133,17 @@ static bool judge(const struct measurement *m, int n_inputs, char *why, size_t c
             return message_write(why, cap,
                                  "input %d was clipped by a sweep %.0f dB below --level; lower the gain of the input "
                                  "by %.0f dB or more",
-                                 i + 1, -db(check_share), 6 - db(check_share));
+                                 i + 1, -db_of_gain(check_share), 6 - db_of_gain(check_share));
         if (expected > loudest)
             return message_write(
                 why, cap,
                 "input %d is too loud: the sweep would reach %.1f dBFS; lower --level or the gain of the input by "
                 "%.0f dB",
-                i + 1, db(expected), ceil(db(expected) + 6));
+                i + 1, db_of_gain(expected), ceil(db_of_gain(expected) + 6));
         if (expected < quietest)
             message_note(
                 "input %d is quiet: the sweep will reach %.1f dBFS; raise the gain of the input by up to %.0f dB",
-                i + 1, db(expected), floor(-12 - db(expected)));
+                i + 1, db_of_gain(expected), floor(-12 - db_of_gain(expected)));
     }
     return true;
 }
@@ -196,7 +192,7 @@ bool measure_run(struct take_settings take_settings, struct sweep *sweep, const 
     if (good)
         message_note("%d output%s, %.0f s, peak %s; a check of the levels comes first", sweep->n_outputs,
                      message_s(sweep->n_outputs), sweep->n_outputs * (sweep_take_s(sweep) + longest_latency_s),
-                     message_db(db(sweep->level), 1, "dBFS").text);
+                     message_db(db_of_gain(sweep->level), 1, "dBFS").text);
     good = good && check_levels(take, sweep, takes.filter, settings, why, cap) &&
            measure_takes(&takes, settings, m, why, cap);
     take_close(take);

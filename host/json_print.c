@@ -40,7 +40,7 @@ int json_print(json_t *object, int digits, const char *subject)
 }
 
 /* Makes a text. A byte xx that belongs to no character becomes U+FFFD, or in a name 0 and the digits xx. */
-static json_t *make_text(const char *text, bool is_name)
+static json_t *json_make_text(const char *text, bool is_name)
 {
     enum { LONGEST = sizeof UTF8_REPLACEMENT - 1 };
     if (!text) return json_null();
@@ -61,14 +61,14 @@ static json_t *make_text(const char *text, bool is_name)
 
 json_t *json_text(const char *text)
 {
-    return make_text(text, false);
+    return json_make_text(text, false);
 }
 
 /* ---- names of any bytes ------------------------------------------------------------------------- */
 
 json_t *json_name(const char *text)
 {
-    return make_text(text, true);
+    return json_make_text(text, true);
 }
 
 void json_names_write(char *line)

@@ -28,7 +28,7 @@ const char *message_s(int64_t n)
     return n == 1 ? "" : "s";
 }
 
-static double rounded(double value, int decimals)
+static double message_rounded(double value, int decimals)
 {
     double scale = pow(10, decimals);
     return rint(value * scale) / scale + 0.0; /* -0 + 0 is 0 */
@@ -38,14 +38,14 @@ struct message_db message_db(double db, int decimals, const char *unit)
 {
     struct message_db m = {"silence"};
     if (db > -INFINITY)
-        snprintf(m.text, sizeof m.text, "%.*f%s%s", decimals, rounded(db, decimals), *unit ? " " : "", unit);
+        snprintf(m.text, sizeof m.text, "%.*f%s%s", decimals, message_rounded(db, decimals), *unit ? " " : "", unit);
     return m;
 }
 
 struct message_db message_signed(double value, int decimals, const char *unit)
 {
     struct message_db m;
-    snprintf(m.text, sizeof m.text, "%+.*f %s", decimals, rounded(value, decimals), unit);
+    snprintf(m.text, sizeof m.text, "%+.*f %s", decimals, message_rounded(value, decimals), unit);
     return m;
 }
 

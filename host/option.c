@@ -67,7 +67,7 @@ bool option_int(const struct option_use *use, void *to)
     return true;
 }
 
-static bool read_number(const struct option_use *use, double min, double max, double *value)
+static bool option_read_number(const struct option_use *use, double min, double max, double *value)
 {
     double number;
     if (!number_is(use->text, min, max, &number)) return option_refuse(use, "needs a number from %g to %g", min, max);
@@ -77,14 +77,14 @@ static bool read_number(const struct option_use *use, double min, double max, do
 
 bool option_number(const struct option_use *use, void *to)
 {
-    return read_number(use, use->row->min, use->row->max, to);
+    return option_read_number(use, use->row->min, use->row->max, to);
 }
 
 bool option_grid(const struct option_use *use, void *to)
 {
     bool off = strcmp(use->text, "off") == 0;
     if (off) *(double *)to = HC_GRID_NONE;
-    return off || read_number(use, use->row->min, use->row->max, to);
+    return off || option_read_number(use, use->row->min, use->row->max, to);
 }
 
 bool option_seed(const struct option_use *use, void *to)
@@ -102,7 +102,7 @@ bool option_db(const struct option_use *use, void *to)
 {
     double db = -INFINITY;
     bool off = strcmp(use->text, "off") == 0 || strcmp(use->text, "-inf") == 0;
-    if (!off && !read_number(use, -300, 300, &db)) return false;
+    if (!off && !option_read_number(use, -300, 300, &db)) return false;
     *(double *)to = off ? 0 : pow(10, db / 20);
     return true;
 }

@@ -10,7 +10,7 @@ enum { MAX_BACKENDS = 16 };
 static const struct backend *backends[MAX_BACKENDS] = {&backend_cpu, &backend_hybrid, &backend_hybrid_cpu,
                                                        &backend_resident};
 
-static int count(void)
+static int backends_count(void)
 {
     int n = 0;
     while (n < MAX_BACKENDS && backends[n]) n++;
@@ -20,11 +20,11 @@ static int count(void)
 /* The GPU module's backend follows the last backend of the list. */
 const struct backend *backend_at(int i)
 {
-    int n = count();
+    int n = backends_count();
     return i < 0 || i > n ? NULL : i < n ? backends[i] : gpu_module_backend();
 }
 
-static bool has_name(const struct backend *backend, const char *name)
+static bool backend_has_name(const struct backend *backend, const char *name)
 {
     return strcmp(backend->choice ? backend->choice : backend->name, name) == 0;
 }
@@ -32,10 +32,10 @@ static bool has_name(const struct backend *backend, const char *name)
 const struct backend *backend_find(const char *name)
 {
     const struct backend *gpu = gpu_module_backend();
-    for (int i = count() - 1; i >= 0; i--)
-        if (has_name(backends[i], name)) return backends[i];
-    if (gpu && gpu->resident && has_name(gpu->resident, name)) return gpu->resident;
-    return gpu && has_name(gpu, name) ? gpu : NULL;
+    for (int i = backends_count() - 1; i >= 0; i--)
+        if (backend_has_name(backends[i], name)) return backends[i];
+    if (gpu && gpu->resident && backend_has_name(gpu->resident, name)) return gpu->resident;
+    return gpu && backend_has_name(gpu, name) ? gpu : NULL;
 }
 
 const struct backend *backend_gpu(struct reason *why)
@@ -51,6 +51,6 @@ const struct backend *backend_gpu_likely(void)
 
 void backend_add(const struct backend *backend)
 {
-    assert(count() < MAX_BACKENDS);
-    backends[count()] = backend;
+    assert(backends_count() < MAX_BACKENDS);
+    backends[backends_count()] = backend;
 }

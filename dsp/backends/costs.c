@@ -49,7 +49,7 @@ static struct costs_line {
 static int n_lines;
 static bool is_read;
 
-static double *number(struct plan_costs *costs, int k)
+static double *costs_number(struct plan_costs *costs, int k)
 {
     return (void *)((char *)costs + number_at[k]);
 }
@@ -112,7 +112,7 @@ static bool device_name(const struct backend *backend, int device, char *name, s
     return true;
 }
 
-static bool line_read(const char *text, struct costs_line *l)
+static bool costs_line_read(const char *text, struct costs_line *l)
 {
     int at = 0;
     if (sscanf(text, "%15[^\t]\t%255[^\t]\t%n", l->backend, l->device, &at) != 2 || at == 0) return false;
@@ -134,7 +134,7 @@ static void line_write(FILE *file, const struct costs_line *l)
 }
 
 /* Finds a device's line. If device is NULL, finds the first line of any device of this machine. */
-static struct costs_line *line_of(const char *backend, const char *device)
+static struct costs_line *costs_line_of(const char *backend, const char *device)
 {
     const char *machine = machine_name();
     for (int i = 0; i < n_lines; i++)
@@ -157,7 +157,7 @@ static FILE *file_open(void)
 }
 
 /* Reads the lines of the file, and puts the lines that only this process has behind them. Under LOCK_COSTS. */
-static void file_read(void)
+static void costs_file_read(void)
 {
     static struct costs_line known[MAX_LINES];
     char text[LINE_CAP];
@@ -169,14 +169,14 @@ static void file_read(void)
     bool good = file && fgets(text, sizeof text, file) && strcmp(text, FIRST_LINE "\n") == 0;
     for (int i = 0; good && i < MAX_LINES && fgets(text, sizeof text, file); i++) {
         struct costs_line l;
-        if (line_read(text, &l)) lines[n_lines++] = l;
+        if (costs_line_read(text, &l)) lines[n_lines++] = l;
     }
     if (file) fclose(file);
     for (int i = 0; i < n_known && n_lines < MAX_LINES; i++)
-        if (!line_of(known[i].backend, known[i].device)) lines[n_lines++] = known[i];
+        if (!costs_line_of(known[i].backend, known[i].device)) lines[n_lines++] = known[i];
 }
 
-static void file_write(void)
+static void costs_file_write(void)
 {
     char path[CACHE_PATH], temporary[CACHE_PATH];
     if (!cache_path(path, "costs") || !cache_path(temporary, "costs.XXXXXX") || !cache_make(path)) return;
@@ -218,7 +218,7 @@ int costs_correct(const struct backend *backend, struct plan_costs *costs)
     struct plan_costs built_in = *backend->costs;
     int n = 0;
     for (int k = 0; k < N_NUMBERS; k++) {
-        double *cost = number(costs, k), own = *number(&built_in, k);
+        double *cost = costs_number(costs, k), own = *costs_number(&built_in, k);
         if (*cost >= own / max && *cost <= own * max) continue; /* a built-in 0, for what is not supported, stays 0 */
         *cost = own;
         n++;
@@ -234,10 +234,10 @@ bool costs_find(const struct backend *backend, int device, struct plan_costs *co
     if (backend == &backend_cpu_files || is_off() || (device >= 0 && !device_name(backend, device, name, sizeof name)))
         return false;
     global_lock(LOCK_COSTS);
-    if (!is_read) file_read();
-    struct costs_line *l = line_of(backend->name, device >= 0 ? name : NULL);
+    if (!is_read) costs_file_read();
+    struct costs_line *l = costs_line_of(backend->name, device >= 0 ? name : NULL);
     struct plan_costs found = *costs;
-    for (int k = 0; l && k < N_NUMBERS; k++) *number(&found, k) = l->numbers[k];
+    for (int k = 0; l && k < N_NUMBERS; k++) *costs_number(&found, k) = l->numbers[k];
     global_unlock(LOCK_COSTS);
     if (!l || costs_correct(backend, &found) > 0) return false;
     *costs = found;
@@ -251,14 +251,14 @@ static void line_keep(const struct backend *backend, int device, const struct pl
     struct plan_costs copy = *costs;
     if (!device_name(backend, device, fresh.device, sizeof fresh.device)) return;
     snprintf(fresh.backend, sizeof fresh.backend, "%s", backend->name);
-    for (int k = 0; k < N_NUMBERS; k++) fresh.numbers[k] = *number(&copy, k);
+    for (int k = 0; k < N_NUMBERS; k++) fresh.numbers[k] = *costs_number(&copy, k);
     global_lock(LOCK_COSTS);
-    file_read();
-    struct costs_line *l = line_of(backend->name, fresh.device);
+    costs_file_read();
+    struct costs_line *l = costs_line_of(backend->name, fresh.device);
     int at = l ? (int)(l - lines) : n_lines < MAX_LINES ? n_lines++ : MAX_LINES - 1; /* full: overwrite the last */
     memmove(lines + 1, lines, (size_t)at * sizeof *lines);
     lines[0] = fresh;
-    file_write();
+    costs_file_write();
     global_unlock(LOCK_COSTS);
 }
 

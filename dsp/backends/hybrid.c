@@ -304,7 +304,7 @@ static bool hybrid_mask_released(void *state, const void *impl)
 /* ---- play -------------------------------------------------------------------------------------------------------- */
 
 /* Returns the tail output of a mask in a job, [n_out][T]; NULL: the job lacks the mask's full tail. */
-static const float *rows_of(const struct hybrid *h, int64_t i, const struct hybrid_mask *mask)
+static const float *hybrid_rows_of(const struct hybrid *h, int64_t i, const struct hybrid_mask *mask)
 {
     const struct hybrid_job *job = &h->jobs[i % TAIL_JOBS];
     for (int k = 0; k < job->n_masks; k++)
@@ -323,7 +323,7 @@ static bool hybrid_mask_ready(void *state, const void *impl)
     if (due < 0) return false;
     /* The result must not depend on the timing of threads. The next play waits for this job in any case. */
     if (atomic_load_explicit(&h->waits, memory_order_relaxed)) device_queue_await(h->delayed.queue, due, AWAIT_FOREVER);
-    return device_queue_is_done(h->delayed.queue, due) && rows_of(h, due, mask);
+    return device_queue_is_done(h->delayed.queue, due) && hybrid_rows_of(h, due, mask);
 }
 
 static void tail_mix(float *y, const float *from, const float *to, int n, const struct fade *fade, int at)
@@ -348,7 +348,8 @@ static int hybrid_tail_add(struct hybrid *h, const struct rows *rows, int at, in
     int result = delayed_tail_await(&h->delayed, due, has_tail, rows->until_us, why);
     if (result != HC_OK || due < 0 || !has_tail) return result;
     const struct delayed_tail_setup *setup = &h->delayed.setup;
-    const float *to_rows = to ? rows_of(h, due, to) : NULL, *from_rows = from ? rows_of(h, due, from) : NULL;
+    const float *to_rows = to ? hybrid_rows_of(h, due, to) : NULL,
+                *from_rows = from ? hybrid_rows_of(h, due, from) : NULL;
     for (int o = 0; o < setup->n_out && (to_rows || from_rows); o++) {
         size_t row = (size_t)o * (size_t)setup->hop + (size_t)h->delayed.pos;
         tail_mix(rows->out[o] + at, from_rows ? from_rows + row : NULL, to_rows ? to_rows + row : NULL, n, fade, at);

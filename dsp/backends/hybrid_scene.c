@@ -27,16 +27,16 @@ enum {
     MAX_HOPS_A_SECOND = 200,
 };
 
-struct list {                 /* a mix; its terms count uses of their banks */
+struct hybrid_list {          /* a mix; its terms count uses of their banks */
     struct scene_term *terms; /* [n_sources * HC_MAX_SOUNDING] */
     int n;
 };
 
 struct scene_job {
-    struct list from, to; /* the mixes of two edges, for the device thread; see scene_job_play */
-    bool is_still;        /* both mixes are the same */
-    bool follows;         /* `from` is the `to` of the job before, and no hop was skipped in between */
-    bool sounds;          /* the output is not silence */
+    struct hybrid_list from, to; /* the mixes of two edges, for the device thread; see scene_job_play */
+    bool is_still;               /* both mixes are the same */
+    bool follows;                /* `from` is the `to` of the job before, and no hop was skipped in between */
+    bool sounds;                 /* the output is not silence */
     int n_active;
 };
 
@@ -54,8 +54,8 @@ struct hybrid_scene {
     bool follows; /* the last hop was posted: the next job follows that hop */
 
     /* used by the device thread */
-    struct list playing; /* the tail's mix in the last job */
-    int64_t tail_frame;  /* frames that the device has played */
+    struct hybrid_list playing; /* the tail's mix in the last job */
+    int64_t tail_frame;         /* frames that the device has played */
 };
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
@@ -77,7 +77,7 @@ static void hybrid_scene_plan_make(struct scene_plan *plan, int rate, int block,
 }
 
 /* Returns the plan of one of the two scenes, head or tail: level l of the plan as a head without tail levels. */
-static struct scene_plan plan_of(const struct scene_plan *plan, int l)
+static struct scene_plan level_plan_of(const struct scene_plan *plan, int l)
 {
     struct scene_plan half = {.rate = plan->rate, .n_levels = 1, .levels = {plan->levels[l]}};
     half.block = half.levels[0].hop;
@@ -123,7 +123,7 @@ static int tail_bank_make(const struct scene_backend *backend, const struct scen
 {
     const size_t n = (size_t)data->n_entries * (size_t)data->n_out;
     const int offset = plan->levels[1].offset;
-    const struct scene_plan half = plan_of(plan, 1);
+    const struct scene_plan half = level_plan_of(plan, 1);
     const float **taps = malloc(n * sizeof *taps);
     if (!taps) return fail(HC_ENOMEM, why, "no memory for a bank of %d entries; free some memory", data->n_entries);
     for (size_t i = 0; i < n; i++) taps[i] = data->taps[i] + offset;
@@ -136,7 +136,7 @@ static int tail_bank_make(const struct scene_backend *backend, const struct scen
 static int hybrid_scene_bank_make(const char *tail_name, const struct scene_plan *plan, int device,
                                   const hc_bank_data *data, void **bank, uint64_t *bytes, struct reason *why)
 {
-    const struct scene_plan half = plan_of(plan, 0);
+    const struct scene_plan half = level_plan_of(plan, 0);
     const int n_head = data->n_taps < half.bank_taps ? data->n_taps : half.bank_taps;
     const hc_bank_data head = data_of(data, data->taps, n_head);
     uint64_t tail_bytes = 0;
@@ -155,34 +155,34 @@ static double list_memory(int n_sources)
     return (double)n_sources * HC_MAX_SOUNDING * sizeof(struct scene_term);
 }
 
-static bool list_open(struct list *list, int n_sources)
+static bool list_open(struct hybrid_list *list, int n_sources)
 {
     list->terms = calloc((size_t)n_sources * HC_MAX_SOUNDING, sizeof *list->terms);
     return list->terms != NULL;
 }
 
-static void list_clear(struct list *list)
+static void hybrid_list_clear(struct hybrid_list *list)
 {
     terms_use(list->terms, list->n, -1);
     list->n = 0;
 }
 
 /* Copies a mix to an empty list, and counts uses of its banks. */
-static void list_copy(struct list *list, const struct scene_mix *mix)
+static void list_copy(struct hybrid_list *list, const struct scene_mix *mix)
 {
     list->n = mix->n;
     if (mix->n) memcpy(list->terms, mix->terms, (size_t)mix->n * sizeof *mix->terms);
     terms_use(list->terms, list->n, 1);
 }
 
-static void lists_exchange(struct list *a, struct list *b)
+static void lists_exchange(struct hybrid_list *a, struct hybrid_list *b)
 {
-    const struct list c = *a;
+    const struct hybrid_list c = *a;
     *a = *b;
     *b = c;
 }
 
-static struct scene_mix mix_of(const struct list *list)
+static struct scene_mix hybrid_mix_of(const struct hybrid_list *list)
 {
     return (struct scene_mix){.n = list->n, .terms = list->terms};
 }
@@ -212,16 +212,16 @@ static int scene_job_play(void *data, int64_t i, struct io_buffer *buffer, int n
     struct scene_job *job = &s->jobs[i % TAIL_JOBS];
     if (!job->follows && !job->is_still) lists_exchange(&s->playing, &job->from);
     if (!job->follows || !job->is_still) lists_exchange(&s->playing, &job->to);
-    struct scene_call call = {.is_still = job->is_still, .n_active = job->n_active, .to = mix_of(&s->playing)};
-    call.from = job->is_still ? call.to : mix_of(&job->to);
+    struct scene_call call = {.is_still = job->is_still, .n_active = job->n_active, .to = hybrid_mix_of(&s->playing)};
+    call.from = job->is_still ? call.to : hybrid_mix_of(&job->to);
     memset(buffer->out, 0, (size_t)s->shape.n_out * (size_t)n * sizeof(float));
     return tail_call(s, buffer, n, &call, why);
 }
 
 static void job_clear(struct scene_job *job)
 {
-    list_clear(&job->from);
-    list_clear(&job->to);
+    hybrid_list_clear(&job->from);
+    hybrid_list_clear(&job->to);
 }
 
 static void job_end(void *data, int64_t i)
@@ -235,7 +235,7 @@ static void job_end(void *data, int64_t i)
 static void stream_restart(struct hybrid_scene *s)
 {
     for (int i = 0; i < TAIL_JOBS; i++) job_clear(&s->jobs[i]);
-    list_clear(&s->playing);
+    hybrid_list_clear(&s->playing);
     s->edge_mix = (struct scene_mix){0};
     s->edge_sounds = s->follows = false;
     s->tail_frame = 0;
@@ -257,9 +257,9 @@ static void hybrid_scene_close(void *state)
     free(s);
 }
 
-static int tail_open(struct hybrid_scene *s, int device, struct reason *why)
+static int hybrid_scene_tail_open(struct hybrid_scene *s, int device, struct reason *why)
 {
-    const struct scene_plan half = plan_of(&s->plan, 1);
+    const struct scene_plan half = level_plan_of(&s->plan, 1);
     const struct scene_shape shape = tail_shape(&s->plan, &s->shape);
     bool ok = list_open(&s->playing, shape.n_sources);
     for (int i = 0; i < TAIL_JOBS; i++)
@@ -285,12 +285,12 @@ static int hybrid_scene_open(const char *tail_name, const struct scene_plan *pla
     s->tail_backend = backend_of(tail_name);
     s->plan = *plan;
     s->shape = *shape;
-    const struct scene_plan half = plan_of(plan, 0);
+    const struct scene_plan half = level_plan_of(plan, 0);
     int error = HC_OK;
     if (!s->tail_backend)
         error = fail(HC_EUNSUPPORTED, why, "hybrid: backend \"%s\" cannot play moving sources; use \"cpu\"", tail_name);
     if (!error) error = scene_cpu.open(&half, shape, 0, &s->head, why);
-    if (!error && plan->n_levels > 1) error = tail_open(s, device, why);
+    if (!error && plan->n_levels > 1) error = hybrid_scene_tail_open(s, device, why);
     if (error) {
         hybrid_scene_close(s);
         return error;
@@ -303,10 +303,10 @@ static int hybrid_scene_open(const char *tail_name, const struct scene_plan *pla
 static double hybrid_scene_memory(const char *tail_name, const struct scene_plan *plan, const struct scene_shape *shape)
 {
     const struct scene_backend *tail = backend_of(tail_name);
-    const struct scene_plan head_part = plan_of(plan, 0);
+    const struct scene_plan head_part = level_plan_of(plan, 0);
     double bytes = scene_cpu.memory(&head_part, shape);
     if (plan->n_levels < 2 || !tail) return bytes;
-    const struct scene_plan tail_part = plan_of(plan, 1);
+    const struct scene_plan tail_part = level_plan_of(plan, 1);
     const struct scene_shape tail_sizes = tail_shape(plan, shape);
     bytes += tail->memory(&tail_part, &tail_sizes);
     bytes += (2 * TAIL_JOBS + 1) * list_memory(shape->n_sources); /* those of the jobs, and the one that plays */

@@ -142,7 +142,7 @@ static int row_position(const struct list *list, double position[3], struct reas
     return HC_OK;
 }
 
-static int row_read(struct list *list, char *line, struct bank_sounds *sounds, struct reason *why)
+static int bank_csv_row_read(struct list *list, char *line, struct bank_sounds *sounds, struct reason *why)
 {
     int n;
     double position[3];
@@ -167,7 +167,7 @@ static int list_read(struct list *list, char *text, struct bank_sounds *sounds, 
 {
     char *line = next_line(&text, &list->line);
     int error = line ? columns_read(list, line, why) : HC_OK;
-    while (!error && (line = next_line(&text, &list->line))) error = row_read(list, line, sounds, why);
+    while (!error && (line = next_line(&text, &list->line))) error = bank_csv_row_read(list, line, sounds, why);
     return error;
 }
 

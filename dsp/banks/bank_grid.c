@@ -33,7 +33,7 @@ struct grid {
     size_t n, capacity;
 };
 
-static int no_memory(const struct grid *grid, struct reason *why)
+static int grid_no_memory(const struct grid *grid, struct reason *why)
 {
     return fail(HC_ENOMEM, why, "%s: no memory for a grid; free some memory", grid->path);
 }
@@ -59,7 +59,7 @@ static int entry_add(struct grid *grid, const struct new_entry *entry, struct re
     if (grid->n == grid->capacity) {
         size_t more = grid->capacity ? 2 * grid->capacity : 1024;
         struct new_entry *entries = realloc(grid->entries, more * sizeof *entries);
-        if (!entries) return no_memory(grid, why);
+        if (!entries) return grid_no_memory(grid, why);
         grid->entries = entries;
         grid->capacity = more;
     }
@@ -102,7 +102,7 @@ static int shell_add(struct grid *grid, struct shell *shell, struct reason *why)
 {
     int error = HC_OK, n_steps = (int)ceil(180 / grid->degrees);
     shell->directions = directions_make((const float(*)[3])shell->positions, shell->n);
-    if (!shell->directions) return no_memory(grid, why);
+    if (!shell->directions) return grid_no_memory(grid, why);
     for (int ring = 0; ring <= n_steps && !error; ring++) {
         double elevation = -90 + 180.0 * ring / n_steps;
         int n = (int)ceil(360 * cos(elevation * (M_PI / 180)) / grid->degrees - 1e-9);
@@ -163,7 +163,7 @@ static int directions_find(struct grid *grid, int *n_shells, struct reason *why)
     float(*positions)[3] = malloc(n * sizeof *positions);
     int *entries = malloc(n * sizeof *entries);
     int error = sorted && positions && entries ? shells_add(grid, sorted, positions, entries, n_shells, why)
-                                               : no_memory(grid, why);
+                                               : grid_no_memory(grid, why);
     free(sorted);
     free(positions);
     free(entries);
@@ -236,7 +236,7 @@ static int grid_make(struct grid *grid, struct bank *bank, struct reason *why)
     if (onsets) bank->onsets = onsets;
     if (!position || !onsets) {
         bank_free(&filled);
-        return no_memory(grid, why);
+        return grid_no_memory(grid, why);
     }
     for (size_t e = 0; e < grid->n; e++)
         memcpy(position[(size_t)bank->n_entries + e], grid->entries[e].position, sizeof *position);

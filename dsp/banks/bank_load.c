@@ -45,7 +45,7 @@ int hc_bank_is_file(const char *path)
            (mask_file_has_extension(path, ".csv") && csv_is_bank(path));
 }
 
-static int read_bank(struct bank *bank, const char *path, int rate, struct reason *why)
+static int bank_read_path(struct bank *bank, const char *path, int rate, struct reason *why)
 {
     if (mask_file_has_extension(path, ".sofa")) return sofa_bank_read(bank, path, why);
     if (is_folder(path)) return folder_bank_read(bank, path, rate, why);
@@ -147,7 +147,7 @@ int hc_bank_load(const char *path, int rate, const hc_bank_options *options, hc_
     int n_file_entries;
     float gain_db = 0;
     bank->sizes_only = chosen.sizes_only;
-    error = read_bank(bank, path, chosen.sizes_only ? 0 : rate, REASON(why, cap));
+    error = bank_read_path(bank, path, chosen.sizes_only ? 0 : rate, REASON(why, cap));
     n_file_entries = bank->n_entries;
     if (!error && !chosen.sizes_only) error = responses_finish(memory, &chosen, rate, &gain_db, path, REASON(why, cap));
     if (error) {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int no_memory(const char *path, struct reason *why)
+static int sounds_no_memory(const char *path, struct reason *why)
 {
     return fail(HC_ENOMEM, why, "%s: no memory for its sound files; free some memory", path);
 }
@@ -26,13 +26,13 @@ int bank_sounds_add(struct bank_sounds *sounds, const char *folder, int folder_l
         if (paths) sounds->paths = paths;
         double(*positions)[3] = realloc(sounds->positions, more * sizeof *positions);
         if (positions) sounds->positions = positions;
-        if (!paths || !positions) return no_memory(path, why);
+        if (!paths || !positions) return sounds_no_memory(path, why);
         sounds->capacity = more;
     }
     char *file = NULL;
     if (*name == '/') folder_length = 0;
     if (asprintf(&file, "%.*s%s%s", folder_length, folder, folder_length > 0 ? "/" : "", name) < 0)
-        return no_memory(path, why);
+        return sounds_no_memory(path, why);
     for (int c = 0; c < 3; c++) sounds->positions[sounds->n][c] = position ? position[c] : 0;
     sounds->paths[sounds->n++] = file;
     return HC_OK;
@@ -48,14 +48,15 @@ void bank_sounds_free(struct bank_sounds *sounds)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-struct reading {
+struct sounds_reading {
     struct mask_file *files; /* [n]                                  */
     size_t n, bytes;         /* number and bytes of the files read   */
     int n_taps, n_resampled, file_rate;
     bool sizes_only;
 };
 
-static int file_read(struct reading *reading, const char *path, const char *first, int rate, struct reason *why)
+static int sounds_file_read(struct sounds_reading *reading, const char *path, const char *first, int rate,
+                            struct reason *why)
 {
     struct mask_file *file = &reading->files[reading->n];
     size_t limit = memory_limit();
@@ -82,7 +83,8 @@ static int file_read(struct reading *reading, const char *path, const char *firs
     return error;
 }
 
-static int bank_fill(const struct reading *reading, struct bank *bank, const char *path, struct reason *why)
+static int sounds_bank_fill(const struct sounds_reading *reading, struct bank *bank, const char *path,
+                            struct reason *why)
 {
     size_t n_out = (size_t)reading->files[0].n_channels;
     int n_padded = 0;
@@ -102,7 +104,7 @@ static int bank_fill(const struct reading *reading, struct bank *bank, const cha
 static int positions_fill(const struct bank_sounds *sounds, struct bank *bank, const char *path, struct reason *why)
 {
     bank->position = malloc(sounds->n * sizeof *bank->position);
-    if (!bank->position) return no_memory(path, why);
+    if (!bank->position) return sounds_no_memory(path, why);
     for (size_t i = 0; i < sounds->n; i++)
         for (int c = 0; c < 3; c++) bank->position[i][c] = (float)sounds->positions[i][c];
     return HC_OK;
@@ -111,13 +113,13 @@ static int positions_fill(const struct bank_sounds *sounds, struct bank *bank, c
 int bank_sounds_read(const struct bank_sounds *sounds, bool has_positions, struct bank *bank, const char *path,
                      int rate, struct reason *why)
 {
-    struct reading reading = {.sizes_only = bank->sizes_only};
+    struct sounds_reading reading = {.sizes_only = bank->sizes_only};
     if (sounds->n == 0) return fail(HC_EINVAL, why, "%s: lists no sound files; write a line for each entry", path);
     reading.files = calloc(sounds->n, sizeof *reading.files);
-    int error = reading.files ? HC_OK : no_memory(path, why);
+    int error = reading.files ? HC_OK : sounds_no_memory(path, why);
     for (size_t i = 0; i < sounds->n && !error; i++)
-        error = file_read(&reading, sounds->paths[i], sounds->paths[0], rate, why);
-    if (!error) error = bank_fill(&reading, bank, path, why);
+        error = sounds_file_read(&reading, sounds->paths[i], sounds->paths[0], rate, why);
+    if (!error) error = sounds_bank_fill(&reading, bank, path, why);
     if (!error && has_positions) error = positions_fill(sounds, bank, path, why);
     if (!error) {
         bank->file_rate = reading.file_rate;

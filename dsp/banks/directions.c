@@ -31,7 +31,7 @@ struct directions {
 /* ---- vectors ----------------------------------------------------------------------------------------------------- */
 
 /* Computes the direction of a position; at the listener it is {1, 0, 0}. Returns the distance. */
-static double direction_of(const float position[3], double direction[3])
+static double direction_of_position(const float position[3], double direction[3])
 {
     double x = (double)position[0], y = (double)position[1], z = (double)position[2];
     double length = sqrt(x * x + y * y + z * z);
@@ -56,10 +56,10 @@ static double chord2(const double a[3], const double b[3])
 int positions_nearest(const float (*position)[3], int n, const float wanted[3])
 {
     double to[3], best[3] = {0}, min = INFINITY, min_off = INFINITY;
-    double distance = direction_of(wanted, to);
+    double distance = direction_of_position(wanted, to);
     int nearest = 0;
     for (int i = 0; i < n; i++) {
-        double direction[3], off = fabs(direction_of(position[i], direction) - distance);
+        double direction[3], off = fabs(direction_of_position(position[i], direction) - distance);
         double chord = chord2(direction, to);
         bool same = chord2(direction, best) <= same_direction * same_direction;
         if (same ? !(off < min_off) : !(chord < min)) continue;
@@ -94,11 +94,11 @@ static void find_points(struct directions *d, const float (*position)[3], struct
     for (int i = 0; i < n; i++) {
         double from[3], to[3];
         if (sorted[i].point >= 0) continue;
-        direction_of(position[sorted[i].entry], from);
+        direction_of_position(position[sorted[i].entry], from);
         memcpy(d->point[d->n_points], from, sizeof from);
         sorted[i].point = d->n_points;
         for (int j = i + 1; j < n && sorted[j].key - sorted[i].key <= same_direction; j++) {
-            direction_of(position[sorted[j].entry], to);
+            direction_of_position(position[sorted[j].entry], to);
             if (sorted[j].point < 0 && chord2(from, to) <= same_direction * same_direction)
                 sorted[j].point = d->n_points;
         }
@@ -106,7 +106,7 @@ static void find_points(struct directions *d, const float (*position)[3], struct
     }
 }
 
-static bool points_make(struct directions *d, const float (*position)[3], int n)
+static bool directions_points_make(struct directions *d, const float (*position)[3], int n)
 {
     struct sorted *sorted = malloc((size_t)n * sizeof *sorted);
     d->point = malloc((size_t)n * sizeof *d->point);
@@ -116,14 +116,14 @@ static bool points_make(struct directions *d, const float (*position)[3], int n)
     bool good = sorted && d->point && d->first && d->entry && d->distance;
     for (int i = 0; i < n && good; i++) {
         double v[3];
-        direction_of(position[i], v);
+        direction_of_position(position[i], v);
         sorted[i] = (struct sorted){0.5314 * v[0] + 0.7211 * v[1] + 0.4446 * v[2], i, -1};
     }
     if (good) {
         qsort(sorted, (size_t)n, sizeof *sorted, by_key);
         find_points(d, position, sorted, n);
         double unused[3];
-        for (int i = 0; i < n; i++) sorted[i].key = direction_of(position[sorted[i].entry], unused);
+        for (int i = 0; i < n; i++) sorted[i].key = direction_of_position(position[sorted[i].entry], unused);
         qsort(sorted, (size_t)n, sizeof *sorted, by_key);
         for (int i = 0; i < n; i++) {
             if (i == 0 || sorted[i].point != sorted[i - 1].point) d->first[sorted[i].point] = i;
@@ -137,7 +137,7 @@ static bool points_make(struct directions *d, const float (*position)[3], int n)
 }
 
 /* Returns the entry of a point whose distance is nearest to `distance`. */
-static int entry_of(const struct directions *d, int point, double distance)
+static int directions_entry(const struct directions *d, int point, double distance)
 {
     int low = d->first[point], high = d->first[point + 1] - 1;
     while (low < high) {
@@ -230,7 +230,7 @@ struct coarse {
 
 /* Makes lists for n_side cells a side from the lists of a coarser division (NULL: from all points), in d->cell_first
  * and d->candidate. Ends early if they have more than MAX_CANDIDATES. */
-static bool cells_make(struct directions *d, int n_side, const struct coarse *coarse)
+static bool directions_cells_make(struct directions *d, int n_side, const struct coarse *coarse)
 {
     int n_cells = 6 * n_side * n_side;
     d->n_side = n_side;
@@ -264,7 +264,7 @@ static bool table_make(struct directions *d)
     int finest = 1;
     while (finest < MAX_CELLS_A_SIDE && 6 * finest * finest < d->n_points) finest *= 2;
     for (int n_side = 1;; n_side *= 2) {
-        bool good = cells_make(d, n_side, &coarse);
+        bool good = directions_cells_make(d, n_side, &coarse);
         if (good && d->n_candidates > MAX_CANDIDATES) { /* never true for the first division of 6 lists */
             free(d->cell_first);
             free(d->candidate);
@@ -298,7 +298,7 @@ struct directions *directions_make(const float (*position)[3], int n)
 {
     struct directions *d = calloc(1, sizeof *d);
     if (!d) return NULL;
-    if (points_make(d, position, n) && table_make(d) &&
+    if (directions_points_make(d, position, n) && table_make(d) &&
         spherical_hull_make(&d->hull, (const double(*)[3])d->point, d->n_points) && cell_facets_make(d))
         return d;
     directions_free(d);
@@ -336,13 +336,13 @@ static int point_nearest(const struct directions *d, const double to[3])
 
 int directions_nearest(const struct directions *d, const float position[3])
 {
-    double to[3], distance = direction_of(position, to);
-    return entry_of(d, point_nearest(d, to), distance);
+    double to[3], distance = direction_of_position(position, to);
+    return directions_entry(d, point_nearest(d, to), distance);
 }
 
 int directions_mix(const struct directions *d, const float position[3], int entries[3], float weights[3])
 {
-    double to[3], w[3], distance = direction_of(position, to);
+    double to[3], w[3], distance = direction_of_position(position, to);
     int corners[3], facet = spherical_hull_find(&d->hull, to, d->cell_facet[cell_of(d->n_side, to)], w);
     int n = spherical_hull_corners(&d->hull, facet, w, corners);
     if (n == 0) {
@@ -350,7 +350,7 @@ int directions_mix(const struct directions *d, const float position[3], int entr
         w[0] = 1;
     }
     for (int i = 0; i < n; i++) {
-        entries[i] = entry_of(d, corners[i], distance);
+        entries[i] = directions_entry(d, corners[i], distance);
         weights[i] = (float)w[i];
     }
     return n;
@@ -359,7 +359,7 @@ int directions_mix(const struct directions *d, const float position[3], int entr
 double directions_beyond(const struct directions *d, const float position[3])
 {
     double to[3], w[3];
-    direction_of(position, to);
+    direction_of_position(position, to);
     int facet = spherical_hull_find(&d->hull, to, d->cell_facet[cell_of(d->n_side, to)], w);
     double angle = spherical_hull_beyond(&d->hull, facet, to);
     if (angle >= 0) return angle;

@@ -199,7 +199,7 @@ static double dot(const double a[3], const double b[3])
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
-static bool normalise(double v[3])
+static bool vector_normalise(double v[3])
 {
     double length = sqrt(dot(v, v));
     if (!(length > 1e-9)) return false;
@@ -212,10 +212,10 @@ static bool axes_make(const double view[3], const double up[3], double axes[3][3
 {
     memcpy(axes[0], view, sizeof axes[0]);
     memcpy(axes[2], up, sizeof axes[2]);
-    if (!normalise(axes[0])) return false;
+    if (!vector_normalise(axes[0])) return false;
     double along = dot(axes[0], axes[2]);
     for (int c = 0; c < 3; c++) axes[2][c] -= along * axes[0][c];
-    if (!normalise(axes[2])) return false;
+    if (!vector_normalise(axes[2])) return false;
     for (int c = 0; c < 3; c++)
         axes[1][c] = axes[2][(c + 1) % 3] * axes[0][(c + 2) % 3] - axes[2][(c + 2) % 3] * axes[0][(c + 1) % 3];
     return true;
@@ -359,7 +359,7 @@ static int frequencies_read(struct sofa *sofa, size_t n, struct reason *why)
     return HC_OK;
 }
 
-static int shape_read(struct sofa *sofa, struct reason *why)
+static int sofa_shape_read(struct sofa *sofa, struct reason *why)
 {
     const char *name = sofa->is_spectra ? "Data.Real" : "Data.IR";
     struct sofa_variable ir;
@@ -517,7 +517,7 @@ static int spectra_read(const struct sofa *sofa, struct bank *bank, struct reaso
     return error;
 }
 
-static int samples_read(const struct sofa *sofa, struct bank *bank, struct reason *why)
+static int sofa_samples_read(const struct sofa *sofa, struct bank *bank, struct reason *why)
 {
     size_t n_entries = sofa->n_measurements * sofa->n_emitters;
     double bytes = (double)n_entries * (double)sofa->n_receivers * (double)sofa->n_taps * sizeof(float);
@@ -672,9 +672,9 @@ static int bank_from(struct sofa *sofa, struct bank *bank, struct reason *why)
     struct geometry geometry = {0};
     int rate = 0;
     int error = kind_read(sofa, why);
-    if (!error) error = shape_read(sofa, why);
+    if (!error) error = sofa_shape_read(sofa, why);
     if (!error) error = rate_read(sofa, &rate, why);
-    if (!error) error = samples_read(sofa, bank, why);
+    if (!error) error = sofa_samples_read(sofa, bank, why);
     if (!error) {
         bank->rate = bank->file_rate = rate;
         bank_note(bank, "SOFA file, convention %s", *sofa->convention ? sofa->convention : "(none)");

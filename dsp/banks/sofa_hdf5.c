@@ -86,7 +86,7 @@ static void enter(struct quiet *quiet)
     h5.H5Eset_auto2(0, NULL, NULL);
 }
 
-static void leave(const struct quiet *quiet)
+static void quiet_leave(const struct quiet *quiet)
 {
     if (h5.is_loaded) h5.H5Eset_auto2(0, quiet->function, quiet->data);
     global_unlock(LOCK_SOFA);
@@ -94,7 +94,7 @@ static void leave(const struct quiet *quiet)
 
 /* ---- under the lock ---------------------------------------------------------------------------------------------- */
 
-static void attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
+static void hdf5_attribute_text(hid_t object, const char *name, char text[SOFA_TEXT])
 {
     enum { LONGEST = 4096 };
     text[0] = 0;
@@ -177,7 +177,7 @@ static hid_t numbers_open(hid_t file, const char *name, bool *is_elsewhere)
     return -1;
 }
 
-static bool shape_read(hid_t data, struct sofa_variable *variable)
+static bool hdf5_shape_read(hid_t data, struct sofa_variable *variable)
 {
     hsize_t dim[SOFA_MAX_DIMS] = {0};
     hid_t space = h5.H5Dget_space(data);
@@ -272,7 +272,8 @@ static bool unpack(struct chunked *c, size_t n, unsigned skipped)
 }
 
 /* Copies those values of the chunk at offset[] that are inside the variable. */
-static void chunk_copy(const struct chunked *c, const struct sofa_variable *v, const hsize_t *offset, float *values)
+static void hdf5_chunk_copy(const struct chunked *c, const struct sofa_variable *v, const hsize_t *offset,
+                            float *values)
 {
     size_t dim[SOFA_MAX_DIMS], chunk[SOFA_MAX_DIMS], at[SOFA_MAX_DIMS];
     int unused = SOFA_MAX_DIMS - c->n_dims; /* dimensions of 1 in front */
@@ -291,7 +292,7 @@ static void chunk_copy(const struct chunked *c, const struct sofa_variable *v, c
             }
 }
 
-static bool chunk_read(struct chunked *c, const struct sofa_variable *v, const hsize_t *offset, float *values)
+static bool hdf5_chunk_read(struct chunked *c, const struct sofa_variable *v, const hsize_t *offset, float *values)
 {
     hsize_t bytes = 0;
     uint32_t skipped = 0;
@@ -299,7 +300,7 @@ static bool chunk_read(struct chunked *c, const struct sofa_variable *v, const h
         h5.H5Dread_chunk(c->data, 0, offset, &skipped, c->packed) < 0 || !unpack(c, (size_t)bytes, skipped) ||
         h5.H5Tconvert(c->type, h5.H5T_NATIVE_FLOAT_g, c->n_values, c->packed, NULL, 0) < 0)
         return false;
-    chunk_copy(c, v, offset, values);
+    hdf5_chunk_copy(c, v, offset, values);
     return true;
 }
 
@@ -337,7 +338,7 @@ static bool chunks_read(hid_t data, hid_t type, hid_t list, double file_bytes, c
     c.unpacked = malloc(c.capacity);
     bool good = c.packed && c.unpacked;
     while (good) {
-        good = chunk_read(&c, v, offset, values);
+        good = hdf5_chunk_read(&c, v, offset, values);
         int d = c.n_dims - 1;
         for (; d >= 0; d--) { /* go to the next chunk */
             offset[d] += c.dim[d];
@@ -351,7 +352,7 @@ static bool chunks_read(hid_t data, hid_t type, hid_t list, double file_bytes, c
     return good;
 }
 
-static bool samples_read(hid_t data, double file_bytes, const struct sofa_variable *v, float *values)
+static bool hdf5_samples_read(hid_t data, double file_bytes, const struct sofa_variable *v, float *values)
 {
     hid_t type = h5.H5Dget_type(data), list = h5.H5Dget_create_plist(data);
     bool good = type >= 0 && list >= 0 && v->n > 0;
@@ -385,8 +386,8 @@ static void hdf5_text(void *file, const char *name, char text[SOFA_TEXT])
 {
     struct quiet quiet = {NULL, NULL};
     enter(&quiet);
-    attribute_text(((struct hdf5_file *)file)->id, name, text);
-    leave(&quiet);
+    hdf5_attribute_text(((struct hdf5_file *)file)->id, name, text);
+    quiet_leave(&quiet);
 }
 
 static bool hdf5_look(void *of, const char *name, struct sofa_variable *variable)
@@ -396,13 +397,13 @@ static bool hdf5_look(void *of, const char *name, struct sofa_variable *variable
     *variable = (struct sofa_variable){0};
     enter(&quiet);
     hid_t data = numbers_open(file->id, name, &variable->is_elsewhere);
-    bool good = data >= 0 && shape_read(data, variable) && is_there(data, file->bytes, variable);
+    bool good = data >= 0 && hdf5_shape_read(data, variable) && is_there(data, file->bytes, variable);
     if (good) {
-        attribute_text(data, "Type", variable->type);
-        attribute_text(data, "Units", variable->units);
+        hdf5_attribute_text(data, "Type", variable->type);
+        hdf5_attribute_text(data, "Units", variable->units);
     }
     if (data >= 0) h5.H5Oclose(data);
-    leave(&quiet);
+    quiet_leave(&quiet);
     return good || variable->is_elsewhere;
 }
 
@@ -413,10 +414,10 @@ static bool hdf5_read(void *of, const char *name, size_t n, float *values)
     struct sofa_variable variable = {0};
     enter(&quiet);
     hid_t data = numbers_open(file->id, name, &variable.is_elsewhere);
-    bool good = data >= 0 && shape_read(data, &variable) && variable.n == n &&
-                samples_read(data, file->bytes, &variable, values);
+    bool good = data >= 0 && hdf5_shape_read(data, &variable) && variable.n == n &&
+                hdf5_samples_read(data, file->bytes, &variable, values);
     if (data >= 0) h5.H5Oclose(data);
-    leave(&quiet);
+    quiet_leave(&quiet);
     return good;
 }
 
@@ -425,7 +426,7 @@ static void hdf5_close(void *file)
     struct quiet quiet = {NULL, NULL};
     enter(&quiet);
     h5.H5Fclose(((struct hdf5_file *)file)->id);
-    leave(&quiet);
+    quiet_leave(&quiet);
     free(file);
 }
 
@@ -438,7 +439,7 @@ int sofa_hdf5_open(struct sofa_reader *reader, const char *path, struct reason *
     enter(&quiet);
     bool is_loaded = h5.is_loaded;
     file->id = is_loaded ? h5.H5Fopen(path, 0, 0) : -1; /* flags 0: read only */
-    leave(&quiet);
+    quiet_leave(&quiet);
     if (file->id >= 0) {
         file->bytes = stat(path, &status) == 0 ? (double)status.st_size : 0;
         *reader = (struct sofa_reader){file, hdf5_text, hdf5_look, hdf5_read, hdf5_close};

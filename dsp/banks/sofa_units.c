@@ -38,7 +38,7 @@ static const struct sofa_unit known[] = {
 };
 
 /* Finds the unit name[length], which has no blanks around it. NULL: unknown. */
-static const struct sofa_unit *find(const char *name, size_t length)
+static const struct sofa_unit *sofa_unit_find(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         size_t n = strlen(known[i].name);
@@ -55,7 +55,7 @@ int sofa_units_read(const char *text, const struct sofa_unit *units[3])
     while (*text) {
         size_t length = strcspn(text, ","), end = length;
         while (end > 0 && text[end - 1] == ' ') end--;
-        if (n == 3 || !(units[n++] = find(text, end))) return -1;
+        if (n == 3 || !(units[n++] = sofa_unit_find(text, end))) return -1;
         text += length;
         if (*text == ',') text += 1 + strspn(text + 1, " ");
     }

@@ -20,7 +20,7 @@ static void cross(const double a[3], const double b[3], double c[3])
     for (int i = 0; i < 3; i++) c[i] = a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3];
 }
 
-static double triple(const double a[3], const double b[3], const double c[3])
+static double triple_product(const double a[3], const double b[3], const double c[3])
 {
     double ab[3];
     cross(a, b, ab);
@@ -50,7 +50,7 @@ static bool sees(const struct making *making, int facet, const double p[3])
         ac[i] = making->moved[c[2]][i] - making->moved[c[0]][i];
         ap[i] = p[i] - making->moved[c[0]][i];
     }
-    return triple(ab, ac, ap) > 0;
+    return triple_product(ab, ac, ap) > 0;
 }
 
 /* Finds a facet that p sees: the facet through which its direction passes. */
@@ -63,7 +63,7 @@ static int find_seen(const struct making *making, const double p[3], int from)
         for (int i = 0; i < 3 && go < 0; i++) {
             const double *b = making->moved[facets[at].point[(i + 1) % 3]];
             const double *c = making->moved[facets[at].point[(i + 2) % 3]];
-            if (triple(b, c, p) < 0) go = facets[at].next[i];
+            if (triple_product(b, c, p) < 0) go = facets[at].next[i];
         }
         if (go < 0) break;
         at = go;
@@ -83,7 +83,7 @@ static void link_to(struct spherical_hull *hull, int facet, int from, int to, in
 }
 
 /* Adds point p, which sees facet `first`. Returns a new facet. */
-static int add_point(struct making *making, int p, int first)
+static int hull_add_point(struct making *making, int p, int first)
 {
     struct spherical_hull *hull = making->hull;
     int n_seen = 1, last = -1, start = -1;
@@ -133,7 +133,7 @@ static double random_move(uint64_t *state)
 }
 
 /* Adds the helpers, and moves all points. */
-static void points_make(struct making *making, const double (*points)[3], int n)
+static void hull_points_make(struct making *making, const double (*points)[3], int n)
 {
     struct spherical_hull *hull = making->hull;
     uint64_t state = 88172645463325252u;
@@ -174,7 +174,7 @@ static bool first_facets(struct making *making, int first[4])
         b[i] = making->moved[first[2]][i] - making->moved[first[0]][i];
         c[i] = making->moved[first[3]][i] - making->moved[first[0]][i];
     }
-    if (triple(a, b, c) > 0) { /* facet 0 1 2 must not see point 3 */
+    if (triple_product(a, b, c) > 0) { /* facet 0 1 2 must not see point 3 */
         int swap = first[1];
         first[1] = first[2];
         first[2] = swap;
@@ -216,7 +216,7 @@ static void facets_make(struct making *making)
     for (int p = 0; p < making->hull->n_points; p++) {
         if (p == first[0] || p == first[1] || p == first[2] || p == first[3]) continue;
         int seen = find_seen(making, making->moved[p], at);
-        if (seen >= 0) at = add_point(making, p, seen);
+        if (seen >= 0) at = hull_add_point(making, p, seen);
         for (int i = 0; seen < 0 && i < making->hull->n_facets; i++)
             if (making->stamp[i] != -2) at = i;
     }
@@ -241,7 +241,7 @@ bool spherical_hull_make(struct spherical_hull *hull, const double (*points)[3],
     bool good = hull->point && hull->facets && making.moved && making.stamp && making.seen && making.unused &&
                 making.fan && making.fan_end;
     if (good) {
-        points_make(&making, points, n);
+        hull_points_make(&making, points, n);
         facets_make(&making);
     }
     free(making.moved);
@@ -270,8 +270,8 @@ int spherical_hull_find(const struct spherical_hull *hull, const double directio
         const struct facet *facet = &hull->facets[at];
         int min = 0;
         for (int i = 0; i < 3; i++) {
-            weights[i] =
-                triple(hull->point[facet->point[(i + 1) % 3]], hull->point[facet->point[(i + 2) % 3]], direction);
+            weights[i] = triple_product(hull->point[facet->point[(i + 1) % 3]], hull->point[facet->point[(i + 2) % 3]],
+                                        direction);
             if (weights[i] < weights[min]) min = i;
         }
         /* The hull is of moved points: a flat facet may not contain the direction exactly. */

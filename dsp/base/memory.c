@@ -95,7 +95,7 @@ static struct range *region_make(size_t bytes)
 }
 
 /* Shortens a range to `bytes`. The rest becomes a separate, vacant range. */
-static void cut(struct range *p, size_t bytes)
+static void range_cut(struct range *p, size_t bytes)
 {
     if (p->bytes - bytes < 2 * sizeof *p) return;
     struct range *left = (struct range *)((char *)p + bytes);
@@ -106,7 +106,7 @@ static void cut(struct range *p, size_t bytes)
     vacant_add(left);
 }
 
-static void join(struct range *p, struct range *next)
+static void range_join(struct range *p, struct range *next)
 {
     p->bytes += next->bytes;
     p->after = next->after;
@@ -123,7 +123,7 @@ float *memory_packed(size_t n)
     if (p) {
         vacant_remove(p);
         p->is_used = true;
-        cut(p, bytes);
+        range_cut(p, bytes);
     }
     global_unlock(LOCK_MEMORY);
     return p ? memset(p + 1, 0, bytes - sizeof *p) : NULL;
@@ -136,11 +136,11 @@ void memory_packed_free(float *floats)
     global_lock(LOCK_MEMORY);
     if (p->after && !p->after->is_used) {
         vacant_remove(p->after);
-        join(p, p->after);
+        range_join(p, p->after);
     }
     if (p->before && !p->before->is_used) {
         vacant_remove(p->before);
-        join(p->before, p);
+        range_join(p->before, p);
         p = p->before;
     }
     if (p->before || p->after)

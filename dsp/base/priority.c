@@ -86,7 +86,7 @@ void priority_follow(const struct priority *priority, struct follower *follower)
 }
 
 /* Reads the limit, and whether the thread has blocked since the last look. */
-static void look(struct follower *f, int64_t now)
+static void follower_look(struct follower *f, int64_t now)
 {
     struct rusage usage = {0};
     getrusage(RUSAGE_THREAD, &usage);
@@ -105,9 +105,9 @@ void priority_sleep(void)
     atomic_fetch_add_explicit(&n_rests, 1, memory_order_relaxed);
 }
 
-static void rest(struct follower *f, int64_t now)
+static void follower_rest(struct follower *f, int64_t now)
 {
-    look(f, now);
+    follower_look(f, now);
     int64_t max_ns = f->limit_us < MAX_WORK_NS / 250 ? f->limit_us * 250 : MAX_WORK_NS;
     if (f->limit_us == INT64_MAX || now - f->blocked_ns < max_ns || !is_realtime(sched_getscheduler(0))) return;
     priority_sleep(); /* the next look sees that it blocked */
@@ -117,7 +117,7 @@ void priority_rest(void)
 {
     struct follower *f = atomic_load_explicit(&has_own, memory_order_acquire) ? pthread_getspecific(own) : NULL;
     int64_t now = f ? now_ns() : 0;
-    if (f && now - f->looked_ns >= LOOK_NS) rest(f, now);
+    if (f && now - f->looked_ns >= LOOK_NS) follower_rest(f, now);
 }
 
 void priority_worked(struct load_watch *w, int64_t start_ns, int64_t end_ns)
@@ -128,7 +128,7 @@ void priority_worked(struct load_watch *w, int64_t start_ns, int64_t end_ns)
     bool is_high = w->worked_ns > passed / 10 && atomic_load_explicit(&has_limit, memory_order_relaxed);
     w->begin_ns = end_ns;
     w->worked_ns = 0;
-    if (is_high) rest(&w->thread, end_ns);
+    if (is_high) follower_rest(&w->thread, end_ns);
 }
 
 void priority_look(void)

@@ -70,7 +70,7 @@ struct realtime_pool *realtime_pool_open(int n_threads, bool (*job)(void *data, 
     return pool;
 }
 
-static bool has_threads(const struct realtime_pool *pool)
+static bool realtime_pool_has_threads(const struct realtime_pool *pool)
 {
     return pool->forks == fork_count();
 }
@@ -81,7 +81,7 @@ void realtime_pool_close(struct realtime_pool *pool)
     atomic_store(&pool->end, true);
     for (int i = 0; i < pool->n_threads; i++) sem_post(&pool->wake);
     for (int i = 0; i < pool->n_threads; i++) {
-        if (has_threads(pool)) pthread_join(pool->workers[i].thread, NULL);
+        if (realtime_pool_has_threads(pool)) pthread_join(pool->workers[i].thread, NULL);
         worker_lock_close(&pool->workers[i].lock);
     }
     sem_destroy(&pool->wake);
@@ -90,7 +90,7 @@ void realtime_pool_close(struct realtime_pool *pool)
 
 void realtime_pool_wake(struct realtime_pool *pool)
 {
-    if (!has_threads(pool)) {
+    if (!realtime_pool_has_threads(pool)) {
         while (pool->job(pool->data, 1)) continue;
         return;
     }

@@ -36,7 +36,7 @@ static size_t copy_live(float *dst, const float *src, int n, uint32_t *peak_bits
     return copy_up_to(dst, src, n, 0x71800000, peak_bits); /* the bits of SAMPLE_LIVE_MAX */
 }
 
-static size_t measure(const float *x, int n, uint32_t *peak_bits)
+static size_t peak_measure(const float *x, int n, uint32_t *peak_bits)
 {
     uint32_t clipped = 0, peak = *peak_bits;
     for (int i = 0; i < n; i++) {
@@ -51,4 +51,4 @@ static size_t measure(const float *x, int n, uint32_t *peak_bits)
 }
 
 extern const struct samples FOR_ISA(samples_);
-const struct samples FOR_ISA(samples_) = {copy_finite, copy_live, measure};
+const struct samples FOR_ISA(samples_) = {copy_finite, copy_live, peak_measure};

@@ -25,11 +25,11 @@ typedef float vec_any __attribute__((vector_size(LANES * 4), aligned(4), may_ali
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-ALWAYS_INLINE vec load(const float *p)
+ALWAYS_INLINE vec vec_load(const float *p)
 {
     return *(const vec_any *)p;
 }
-ALWAYS_INLINE void store(float *p, vec v)
+ALWAYS_INLINE void vec_store(float *p, vec v)
 {
     *(vec_any *)p = v;
 }

@@ -217,7 +217,7 @@ static float *mask_spectra(const struct cpu *cpu, const struct cpu_mask *mask, i
 }
 
 /* false: no memory. */
-static bool spectra_make(const struct cpu *cpu, struct cpu_mask *mask, const struct matrix *matrix)
+static bool cpu_spectra_make(const struct cpu *cpu, struct cpu_mask *mask, const struct matrix *matrix)
 {
     int p = cpu->plan->partition;
     for (int i = 0; i < matrix->n_responses; i++) {
@@ -253,7 +253,7 @@ static int cpu_mask_make(void *state, const struct matrix *matrix, void **impl, 
         mask->n_responses = r + 1;
         if (!taps_copy(cpu, &mask->responses[r], matrix->taps[r], matrix->n_taps[r])) goto no_memory;
     }
-    if (!cpu->plan->direct && !spectra_make(cpu, mask, matrix)) goto no_memory;
+    if (!cpu->plan->direct && !cpu_spectra_make(cpu, mask, matrix)) goto no_memory;
     if (cpu->tail) {
         mask->tail = tail_mask_make(cpu->tail, cpu->plan, matrix, &mask->routing);
         if (!mask->tail) goto no_memory;
@@ -297,7 +297,7 @@ static void cpu_mask_retire(void *state, void *impl)
 /* ---- partitions -------------------------------------------------------------------------------------------------- */
 
 /* Returns the FDL entry of the block `after` blocks after the current one; -n_entries < after < n_entries. */
-static int entry_of(const struct cpu *cpu, int after)
+static int cpu_entry_of(const struct cpu *cpu, int after)
 {
     return (cpu->newest + after + cpu->n_entries) % cpu->n_entries;
 }
@@ -311,7 +311,7 @@ static float *fdl_ring(const struct cpu *cpu, int in, int chunk)
 static void sum_block(const struct cpu *cpu, const struct cpu_mask *mask, int out, int t, int from, int to, float *sum)
 {
     const struct fft *fft = cpu->fft;
-    int newest = entry_of(cpu, t);
+    int newest = cpu_entry_of(cpu, t);
     for (int chunk = 0; chunk < fft->n_chunks; chunk++) {
         struct fft_ring list[MAX_LIST];
         float *y = sum + chunk * fft->chunk;
@@ -374,7 +374,7 @@ static void sum_blocks(const struct cpu *cpu, const struct cpu_mask *mask, int o
             if (products.n == MAX_LIST) products_flush(cpu, mask, &products, sums);
             struct fft_blocks *product = &products.list[products.n++];
             product->h = mask_spectra(cpu, mask, 0, r->at + p - r->first);
-            for (int i = 0; i < FFT_BLOCKS; i++) product->x[i] = x + entry_of(cpu, t + i - p) * cpu->fft->chunk;
+            for (int i = 0; i < FFT_BLOCKS; i++) product->x[i] = x + cpu_entry_of(cpu, t + i - p) * cpu->fft->chunk;
         }
     }
     products_flush(cpu, mask, &products, sums);
@@ -425,7 +425,7 @@ static void transform_blocks(struct cpu *cpu, const float *const *x, int at, int
         for (int t = 0; t < n_t; t++) {
             now[n] = x ? x[in] + at + (size_t)t * p : cpu_history(cpu, in) + p;
             before[n] = t > 0 ? now[n] - p : cpu_history(cpu, in);
-            spectra[n++] = fdl_ring(cpu, in, 0) + entry_of(cpu, t) * cpu->fft->chunk;
+            spectra[n++] = fdl_ring(cpu, in, 0) + cpu_entry_of(cpu, t) * cpu->fft->chunk;
             if (n < BATCH && (in + 1 < cpu->n_in || t + 1 < n_t)) continue;
             fft_forward_batch(cpu->fft, n, before, now, cpu->work, spectra, cpu->ring_stride);
             n = 0;
@@ -501,7 +501,7 @@ static void next_block(struct cpu *cpu)
     size_t p = (size_t)cpu->plan->partition;
     if (!cpu->plan->direct) {
         transform_blocks(cpu, NULL, 0, 1);
-        cpu->newest = entry_of(cpu, 1);
+        cpu->newest = cpu_entry_of(cpu, 1);
     }
     for (int in = 0; in < cpu->n_in; in++) memcpy(cpu_history(cpu, in), cpu_history(cpu, in) + p, p * sizeof(float));
     cpu->pos = 0;
@@ -551,7 +551,7 @@ static int cpu_play(void *state, const struct rows *rows, int n, const struct fa
         if (cpu->tail) add_tail(cpu, rows, masks, outs, n_masks, at, frames);
         at += frames;
         if (n_t > 0) {
-            cpu->newest = entry_of(cpu, n_t);
+            cpu->newest = cpu_entry_of(cpu, n_t);
             cpu->block += n_t;
         } else {
             cpu->pos += frames;

@@ -68,7 +68,7 @@ struct loop_data {
     size_t at;
 };
 
-static size_t next(struct loop_data *s, size_t floats)
+static size_t loop_data_next(struct loop_data *s, size_t floats)
 {
     s->at = s->at + 2 * floats > FLOATS ? 0 : s->at + floats;
     return s->at;
@@ -96,24 +96,24 @@ static void run_fir(struct loop_data *s)
     s->simd->fir(s->c, s->a + TAPS, s->b, FRAMES, TAPS);
 }
 
-static void products(struct loop_data *s, const struct fft *fft)
+static void loop_products(struct loop_data *s, const struct fft *fft)
 {
-    size_t at = next(s, PARTITIONS * (size_t)fft->chunk);
+    size_t at = loop_data_next(s, PARTITIONS * (size_t)fft->chunk);
     struct fft_ring product = {s->a + at, s->b + at, PARTITIONS / 2, PARTITIONS, PARTITIONS};
     fft->products->rings(s->c, &product, 1, false, fft->chunk);
 }
 static void run_products(struct loop_data *s)
 {
-    products(s, s->fft);
+    loop_products(s, s->fft);
 }
 static void run_tail_products(struct loop_data *s)
 {
-    products(s, s->tail_fft);
+    loop_products(s, s->tail_fft);
 }
 
 static void transform(struct loop_data *s, const struct fft *fft)
 {
-    size_t size = (size_t)fft->size, at = next(s, 2 * size);
+    size_t size = (size_t)fft->size, at = loop_data_next(s, 2 * size);
     fft_forward(fft, s->a + at, s->a + at + size, s->c, s->b + at, (size_t)fft->chunk);
     fft_inverse(fft, s->b + at, s->c);
 }

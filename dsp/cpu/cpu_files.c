@@ -215,7 +215,7 @@ static bool files_taps_copy(struct files_mask *mask, const struct matrix *matrix
     return true;
 }
 
-static int files_mask_make(void *state, const struct matrix *matrix, void **impl, struct reason *why)
+static int cpu_files_mask_make(void *state, const struct matrix *matrix, void **impl, struct reason *why)
 {
     struct files *f = state;
     struct files_mask *mask = calloc(1, sizeof *mask);
@@ -247,7 +247,7 @@ static float *files_history(const struct files *f, int in)
     return f->history + (size_t)in * f->history_size;
 }
 
-static float *sum(const struct files *f, int out, int t)
+static float *cpu_files_sum(const struct files *f, int out, int t)
 {
     return f->sums + ((size_t)out * f->max_blocks + t) * f->fdl.stride;
 }
@@ -291,7 +291,7 @@ static void transform_output(void *data, int64_t i, int thread)
     const struct files_batch *batch = data;
     struct files *f = batch->f;
     int p = f->plan->partition, out = (int)(i / batch->n_blocks), t = (int)(i % batch->n_blocks);
-    offline_back(&f->fdl, sum(f, out, t), f->pos, batch->n < p ? batch->n : p,
+    offline_back(&f->fdl, cpu_files_sum(f, out, t), f->pos, batch->n < p ? batch->n : p,
                  batch->out[out] + batch->at + (size_t)t * p, f->frames + (size_t)thread * p);
 }
 
@@ -322,7 +322,7 @@ static void multiply(void *data, int64_t i, int thread)
         for (int t = 0; t < batch->n_blocks; t += n) {
             float *y[FFT_BLOCKS];
             n = offline_windows(batch->n_blocks - t);
-            for (int k = 0; k < n; k++) y[k] = sum(f, out, t + k);
+            for (int k = 0; k < n; k++) y[k] = cpu_files_sum(f, out, t + k);
             offline_sum(&f->fdl, &list, f->block + t, n, from, end, y);
         }
     }
@@ -425,7 +425,7 @@ static void process_direct(struct files *f, const struct rows *rows, int n, stru
         memmove(files_history(f, in), files_history(f, in) + n, f->n_earlier * sizeof(float));
 }
 
-static int files_play(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why)
+static int cpu_files_play(void *state, const struct rows *rows, int n, const struct fade *fade, struct reason *why)
 {
     (void)why;
     struct files *f = state;
@@ -444,8 +444,8 @@ const struct backend backend_cpu_files = {
     .describe = files_describe,
     .open = files_open,
     .close = files_close,
-    .mask_make = files_mask_make,
+    .mask_make = cpu_files_mask_make,
     .mask_free = files_mask_free,
-    .play = files_play,
+    .play = cpu_files_play,
     .reset = files_reset,
 };

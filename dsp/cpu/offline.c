@@ -27,7 +27,7 @@ void offline_close(struct offline *o)
     free(o->ranges);
 }
 
-static int entry_of(const struct offline *o, int64_t window)
+static int offline_entry_of(const struct offline *o, int64_t window)
 {
     int entry = (int)(window % o->n_entries);
     return entry < 0 ? entry + o->n_entries : entry;
@@ -35,7 +35,7 @@ static int entry_of(const struct offline *o, int64_t window)
 
 float *offline_spectrum(const struct offline *o, int row, int64_t window)
 {
-    return o->spectra + ((size_t)row * (size_t)o->n_entries + (size_t)entry_of(o, window)) * o->stride;
+    return o->spectra + ((size_t)row * (size_t)o->n_entries + (size_t)offline_entry_of(o, window)) * o->stride;
 }
 
 struct sum {
@@ -76,7 +76,7 @@ static void sum_add(struct sum *s, const struct offline_product *product, int64_
     int end = before < all ? (int)before / o->ratio + 1 : product->end;
     if (first < product->first) first = product->first;
     int64_t w = window - (int64_t)o->ratio * first;
-    int entry = entry_of(o, w);
+    int entry = offline_entry_of(o, w);
     for (int p = first; p < end; p++, w -= o->ratio) {
         if (s->n == MAX_PRODUCTS || (p > first && p % MAX_PRODUCTS == 0)) sum_flush(s);
         struct fft_blocks *next = &s->products[s->n++];

@@ -81,7 +81,7 @@ struct bank_job {
     float *work; /* [threads][2][2S] */
 };
 
-static void transform_response(void *data, int64_t row, int thread)
+static void render_transform_response(void *data, int64_t row, int thread)
 {
     const struct bank_job *job = data;
     const struct render_state *s = job->s;
@@ -103,7 +103,7 @@ static int bank_transform(struct render_state *s, const hc_bank_data *data, stru
     struct bank_job job = {s, data, memory_floats(2 * (size_t)thread_pool_size(s->pool) * s->floats)};
     s->bank = memory_floats_uncleared(n_rows * (size_t)s->n_partitions * s->floats);
     bool ok = job.work && s->bank;
-    if (ok) thread_pool_run(s->pool, transform_response, &job, (int64_t)n_rows);
+    if (ok) thread_pool_run(s->pool, render_transform_response, &job, (int64_t)n_rows);
     free(job.work);
     return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for a bank of %d entries; free some memory", data->n_entries);
 }

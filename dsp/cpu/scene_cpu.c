@@ -145,7 +145,7 @@ static void *zeros_written(size_t bytes)
 }
 
 /* Returns false if there is no memory. */
-static bool level_open(struct scene_state *s, int l)
+static bool scene_level_open(struct scene_state *s, int l)
 {
     struct scene_level_cpu *level = &s->levels[l];
     level->plan = &s->plan.levels[l];
@@ -178,7 +178,7 @@ static int scene_cpu_open(const struct scene_plan *plan, const struct scene_shap
         s->shape = *shape;
         s->simd = simd_choose();
         s->due_length = due_frames(plan);
-        for (int l = 0; l < plan->n_levels && ok; l++) ok = level_open(s, l);
+        for (int l = 0; l < plan->n_levels && ok; l++) ok = scene_level_open(s, l);
     }
     if (ok) {
         s->due = memory_floats((size_t)shape->n_out * (size_t)s->due_length);

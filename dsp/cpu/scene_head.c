@@ -47,7 +47,8 @@ void scene_head_close(struct scene_state *s)
 enum { TO, FROM };
 
 /* Adds partitions [first, end) of a list's products to y, and the next block's products to `next` unless it is NULL. */
-static void sum(const struct scene_state *s, float *y, float *next, int list, int first, int end, int64_t block)
+static void scene_head_sum(const struct scene_state *s, float *y, float *next, int list, int first, int end,
+                           int64_t block)
 {
     const struct scene_level_cpu *level = &s->levels[0];
     const struct scene_cut *cut = &level->cut;
@@ -89,17 +90,17 @@ static void sums_of_block(struct scene_state *s, bool is_still, int64_t block)
     int all = s->levels[0].cut.n_partitions;
     clear(s, h->to);
     if (is_still) {
-        sum(s, h->to, NULL, TO, 0, all, block);
+        scene_head_sum(s, h->to, NULL, TO, 0, all, block);
         h->has_next = false;
         return;
     }
     bool has_rest = h->has_next;
     exchange(&h->from, &h->next);
     clear(s, h->next);
-    sum(s, h->to, h->next, TO, 0, all, block);
+    scene_head_sum(s, h->to, h->next, TO, 0, all, block);
     h->has_next = true;
     if (!has_rest) clear(s, h->from);
-    sum(s, h->from, NULL, FROM, 0, has_rest ? 1 : all, block);
+    scene_head_sum(s, h->from, NULL, FROM, 0, has_rest ? 1 : all, block);
 }
 
 /* Computes the sums of a part of a block. */
@@ -110,22 +111,22 @@ static void sums_of_part(struct scene_state *s, bool is_first, bool is_still, in
     int all = s->levels[0].cut.n_partitions;
     if (is_first) {
         clear(s, h->rest_to);
-        sum(s, h->rest_to, NULL, TO, 1, all, block);
+        scene_head_sum(s, h->rest_to, NULL, TO, 1, all, block);
         if (h->has_next) exchange(&h->rest_from, &h->next);
         if (!is_still && !h->has_next) {
             clear(s, h->rest_from);
-            sum(s, h->rest_from, NULL, FROM, 1, all, block);
+            scene_head_sum(s, h->rest_from, NULL, FROM, 1, all, block);
         }
         h->has_next = false;
     }
     memcpy(h->to, h->rest_to, bytes);
-    sum(s, h->to, NULL, TO, 0, 1, block);
+    scene_head_sum(s, h->to, NULL, TO, 0, 1, block);
     if (is_still) return;
     memcpy(h->from, h->rest_from, bytes);
-    sum(s, h->from, NULL, FROM, 0, 1, block);
+    scene_head_sum(s, h->from, NULL, FROM, 0, 1, block);
 }
 
-static void output_add(const struct scene_state *s, const struct scene_call *call, int out, int pos)
+static void scene_output_add(const struct scene_state *s, const struct scene_call *call, int out, int pos)
 {
     const struct scene_level_cpu *level = &s->levels[0];
     const struct scene_head *h = &s->head;
@@ -162,5 +163,5 @@ void scene_head_play(struct scene_state *s, const struct scene_call *call)
         sums_of_block(s, call->is_still, b);
     else
         sums_of_part(s, pos == 0, call->is_still, b);
-    for (int out = 0; out < call->n_active; out++) output_add(s, call, out, pos);
+    for (int out = 0; out < call->n_active; out++) scene_output_add(s, call, out, pos);
 }

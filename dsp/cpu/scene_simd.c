@@ -67,8 +67,8 @@ ALWAYS_INLINE void sum_chunk(float *now, float *next, const struct scene_sum *s,
 }
 
 /* Writes the weighted sum of the FDLs of n sources to `mixed`, for the entries that the partitions meet. */
-static void mix(float *mixed, const struct scene_piece *piece, const struct scene_source *sources, int n,
-                const struct scene_sum *s)
+static void scene_sources_mix(float *mixed, const struct scene_piece *piece, const struct scene_source *sources, int n,
+                              const struct scene_sum *s)
 {
     int end = s->end < piece->n_partitions ? s->end : piece->n_partitions;
     for (int p = s->first; p < end; p++) {
@@ -78,9 +78,9 @@ static void mix(float *mixed, const struct scene_piece *piece, const struct scen
             vec total[2] = {{0}};
             for (int k = 0; k < n; k++) {
                 const float *from = x + (size_t)sources[k].source * s->x_source + i;
-                for (int j = 0; j < 2; j++) total[j] += broadcast(sources[k].weight) * load(from + j * LANES);
+                for (int j = 0; j < 2; j++) total[j] += broadcast(sources[k].weight) * vec_load(from + j * LANES);
             }
-            for (int j = 0; j < 2; j++) store(mixed + at + i + j * LANES, total[j]);
+            for (int j = 0; j < 2; j++) vec_store(mixed + at + i + j * LANES, total[j]);
         }
     }
 }
@@ -103,7 +103,7 @@ ALWAYS_INLINE void sum_products(float *now, float *next, const struct scene_sum 
         float gain = s->sources[from].weight;
         if (to < s->to) then = streams_of(piece + 1, s->sources[to].source, s);
         if (to - from > 1) {
-            mix(s->mixed, piece, s->sources + from, to - from, s);
+            scene_sources_mix(s->mixed, piece, s->sources + from, to - from, s);
             at.x = s->mixed;
             gain = 1;
         }

@@ -18,11 +18,11 @@ ALWAYS_INLINE void fir_tile(vec *total, const float *x, const float *h, int n_ta
         for (; k + chains <= end; k += chains)
             for (int c = 0; c < chains; c++) {
                 vec tap = broadcast(h[k + c]);
-                for (int j = 0; j < n_vec; j++) sum[c * n_vec + j] += tap * load(x + j * LANES - (k + c));
+                for (int j = 0; j < n_vec; j++) sum[c * n_vec + j] += tap * vec_load(x + j * LANES - (k + c));
             }
         for (; k < end; k++) {
             vec tap = broadcast(h[k]);
-            for (int j = 0; j < n_vec; j++) sum[j] += tap * load(x + j * LANES - k);
+            for (int j = 0; j < n_vec; j++) sum[j] += tap * vec_load(x + j * LANES - k);
         }
         for (int c = 1; c < chains; c++)
             for (int j = 0; j < n_vec; j++) sum[j] += sum[c * n_vec + j];
@@ -41,11 +41,11 @@ static void fir(float *y, const float *x, const float *h, int n, int n_taps)
     int i = 0;
     for (; i + WIDE * LANES <= n; i += WIDE * LANES) {
         fir_tile(total, x + i, h, n_taps, WIDE, 1);
-        for (int j = 0; j < WIDE; j++) store(y + i + j * LANES, load(y + i + j * LANES) + total[j]);
+        for (int j = 0; j < WIDE; j++) vec_store(y + i + j * LANES, vec_load(y + i + j * LANES) + total[j]);
     }
     for (; i + 4 * LANES <= n; i += 4 * LANES) {
         fir_tile(total, x + i, h, n_taps, 4, 2);
-        for (int j = 0; j < 4; j++) store(y + i + j * LANES, load(y + i + j * LANES) + total[j]);
+        for (int j = 0; j < 4; j++) vec_store(y + i + j * LANES, vec_load(y + i + j * LANES) + total[j]);
     }
     for (; i < n; i += LANES) {
         fir_tile(total, x + i, h, n_taps, 1, 8);

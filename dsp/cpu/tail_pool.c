@@ -157,7 +157,7 @@ static bool has_inputs(const struct block_jobs *b)
     return atomic_load_explicit(&b->ins_done, memory_order_acquire) == b->n_in;
 }
 
-static bool is_complete(const struct block_jobs *b)
+static bool jobs_are_complete(const struct block_jobs *b)
 {
     return has_inputs(b) && atomic_load_explicit(&b->outs_done, memory_order_acquire) == b->n_out;
 }
@@ -201,7 +201,7 @@ static bool pool_block_publish(struct pool_schedule *pool, int level)
 static void pool_finish(struct tail *tail, int level)
 {
     struct pool_schedule *pool = tail->schedule;
-    while (!is_complete(&pool->levels[level].block)) {
+    while (!jobs_are_complete(&pool->levels[level].block)) {
         pool_block_publish(pool, level);
         realtime_pool_step(&pool->since_ns, job_of_block(pool, level, pool->scratch));
     }
@@ -249,7 +249,7 @@ static bool catch_up_next(struct pool_schedule *pool, int level)
     return true;
 }
 
-static bool catch_up(struct pool_schedule *pool)
+static bool pool_catch_up(struct pool_schedule *pool)
 {
     bool is_new = false;
     for (int i = 0; i < pool->tail->n_levels; i++) {
@@ -314,7 +314,7 @@ static bool pool_include(struct tail *tail, int level, struct tail_mask *mask, i
     (void)m;
     struct pool_schedule *pool = tail->schedule;
     const struct block_jobs *b = &pool->levels[level].block;
-    return (b->masks[0] == mask || b->masks[1] == mask) && !is_complete(b);
+    return (b->masks[0] == mask || b->masks[1] == mask) && !jobs_are_complete(b);
 }
 
 static void pool_retire(struct tail *tail, const struct tail_mask *mask)
@@ -331,7 +331,7 @@ static bool pool_released(const struct tail *tail, const struct tail_mask *mask)
         const struct block_jobs *b = &pool->levels[i].block;
         const struct catch_up_jobs *c = &pool->levels[i].catch_up;
         for (int m = 0; m < MAX_PREPARED; m++)
-            if (b->masks[m] == mask && !is_complete(b)) return false;
+            if (b->masks[m] == mask && !jobs_are_complete(b)) return false;
         if (c->mask == mask && !catch_up_is_over(c)) return false;
     }
     return true;
@@ -348,7 +348,7 @@ static void pool_advance(struct tail *tail)
     struct pool_schedule *pool = tail->schedule;
     if (tail_is_preparing(tail)) pool_settle(tail);
     pool->since_ns = 0;
-    bool is_new = catch_up(pool);
+    bool is_new = pool_catch_up(pool);
     for (int i = 0; i < tail->n_levels; i++) {
         int size = tail->levels[i].size;
         if (tail->frame % size == 0) pool_block_begin(pool, i, tail->frame / size - 1);

@@ -42,7 +42,7 @@ struct parallel_copy {
     struct copy_thread threads[];
 };
 
-static int chunk_start(int n_channels, int chunk)
+static int copy_chunk_start(int n_channels, int chunk)
 {
     return (int)((int64_t)n_channels * chunk / COPY_CHUNKS);
 }
@@ -64,23 +64,23 @@ static bool claim_chunk(atomic_int *next, int *chunk)
 }
 
 /* Claims and copies chunks until none is left. */
-static void copy_chunks(struct parallel_copy *c)
+static void parallel_copy_chunks(struct parallel_copy *c)
 {
     int chunk;
     while (claim_chunk(&c->next_in, &chunk)) {
         size_t bad = 0;
         uint32_t peak = 0;
-        for (int ch = chunk_start(c->n_in, chunk); ch < chunk_start(c->n_in, chunk + 1); ch++)
+        for (int ch = copy_chunk_start(c->n_in, chunk); ch < copy_chunk_start(c->n_in, chunk + 1); ch++)
             bad += c->samples->copy_live(c->buffer->in + (size_t)ch * (size_t)c->block, c->in[ch], c->n, &peak);
         if (bad) atomic_fetch_add_explicit(&c->non_finite, bad, memory_order_relaxed);
         atomic_store_explicit(&c->loaded[chunk], 1, memory_order_release);
     }
     while (claim_chunk(&c->next_out, &chunk)) {
-        int end = chunk_start(c->n_out, chunk + 1);
+        int end = copy_chunk_start(c->n_out, chunk + 1);
         size_t bad = 0;
         uint32_t peak = 0;
         while (atomic_load_explicit(&c->outputs_done, memory_order_acquire) < end) relax(c);
-        for (int ch = chunk_start(c->n_out, chunk); ch < end; ch++)
+        for (int ch = copy_chunk_start(c->n_out, chunk); ch < end; ch++)
             bad += c->samples->copy_finite(c->out[ch], c->buffer->out + (size_t)ch * (size_t)c->block, c->n, &peak);
         if (bad) atomic_fetch_add_explicit(&c->overflowed, bad, memory_order_relaxed);
         atomic_fetch_add_explicit(&c->chunks_unloaded, 1, memory_order_release);
@@ -95,7 +95,7 @@ static void *copy_thread(void *data)
         if (c->spin_us) await(&c->begun, seen + 1, now_us() + c->spin_us);
         while (sem_wait(&self->work) != 0 && errno == EINTR) continue;
         if (atomic_load(&c->end)) return NULL;
-        copy_chunks(c);
+        parallel_copy_chunks(c);
     }
 }
 
@@ -161,7 +161,7 @@ void parallel_copy_begin(struct parallel_copy *c, struct io_buffer *buffer, cons
 
 size_t parallel_copy_finish(struct parallel_copy *c)
 {
-    copy_chunks(c);
+    parallel_copy_chunks(c);
     for (int i = 0; i < COPY_CHUNKS;)
         i = parallel_copy_loaded(c, i); /* after a loss nothing has waited for the input */
     while (atomic_load_explicit(&c->chunks_unloaded, memory_order_acquire) < COPY_CHUNKS) relax(c);

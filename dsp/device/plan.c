@@ -65,12 +65,13 @@ double plan_cost_ns(const struct plan *plan, const struct plan_costs *costs, con
 }
 
 /* For each size of a level, by its log2: the cheapest tail levels from this level to the end of the response. */
-struct chain {
+struct plan_chain {
     double ns[MAX_LOG2]; /* cost of this level and all later levels; infinite: the size is not possible */
     int next[MAX_LOG2];  /* log2 of the next level's size; 0: this level is the last */
 };
 
-static void chain_find(struct chain *chain, const struct plan_costs *costs, const struct plan_shape *shape, int hop)
+static void chain_find(struct plan_chain *chain, const struct plan_costs *costs, const struct plan_shape *shape,
+                       int hop)
 {
     for (int l = MAX_LOG2 - 1; l > 0; l--) {
         int size = 1 << l;
@@ -87,7 +88,7 @@ static void chain_find(struct chain *chain, const struct plan_costs *costs, cons
 }
 
 /* Sets the tail levels to the chain that starts with size 2^first; 0: no tail levels. */
-static void chain_apply(struct plan *plan, const struct chain *chain, int first)
+static void chain_apply(struct plan *plan, const struct plan_chain *chain, int first)
 {
     plan->n_tail_levels = 0;
     for (int l = first; l != 0; l = chain->next[l]) {
@@ -104,7 +105,7 @@ static void chain_apply(struct plan *plan, const struct chain *chain, int first)
 static void try_head(struct plan *best, double *best_ns, const struct plan_costs *costs, const struct plan_shape *shape,
                      bool direct, int hop)
 {
-    struct chain chain;
+    struct plan_chain chain;
     bool may_tail = costs->max_tail > 0 && shape->block > 0;
     if (may_tail) chain_find(&chain, costs, shape, hop);
     for (int first = 0; first < (may_tail ? MAX_LOG2 : 1); first++) {

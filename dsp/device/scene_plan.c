@@ -14,7 +14,7 @@ static int fft_size(int n)
     }
 }
 
-static struct scene_level level_of(const struct scene_plan *plan, int offset, int end, int hop, int fft)
+static struct scene_level scene_level_of(const struct scene_plan *plan, int offset, int end, int hop, int fft)
 {
     return (struct scene_level){.offset = offset,
                                 .n_taps = end - offset,
@@ -30,8 +30,8 @@ void scene_plan_divide(struct scene_plan *plan, int offset, int hop, int fft)
     const int block = plan->block, bank_taps = plan->bank_taps;
     const bool has_tail = bank_taps > offset + hop;
     plan->n_levels = has_tail ? 2 : 1;
-    plan->levels[0] = level_of(plan, 0, has_tail ? offset : bank_taps, block, 2 * block);
-    if (has_tail) plan->levels[1] = level_of(plan, offset, bank_taps, hop, fft);
+    plan->levels[0] = scene_level_of(plan, 0, has_tail ? offset : bank_taps, block, 2 * block);
+    if (has_tail) plan->levels[1] = scene_level_of(plan, offset, bank_taps, hop, fft);
 }
 
 void scene_plan_make(struct scene_plan *plan, int rate, int block, int steer_fade, int bank_taps)

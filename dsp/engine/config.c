@@ -21,7 +21,7 @@ const char *hc_version(void)
     return HC_VERSION;
 }
 
-static void set_defaults(hc_config *c)
+static void config_set_defaults(hc_config *c)
 {
     if (!c->rate) c->rate = 48000;
     if (!c->block) c->block = 64;
@@ -38,10 +38,10 @@ void hc_config_init(hc_config *config)
 {
     if (!config) return;
     *config = (hc_config){.size = sizeof *config};
-    set_defaults(config);
+    config_set_defaults(config);
 }
 
-static int check_shape(const hc_config *c, struct reason *why)
+static int config_check_shape(const hc_config *c, struct reason *why)
 {
     if (c->rate < 1) return fail(HC_EINVAL, why, "rate is %d Hz; give a positive rate", c->rate);
     if (c->block != HC_BLOCK_FILES && (c->block < 1 || c->block > MAX_BLOCK))
@@ -98,8 +98,8 @@ int config_resolve(const hc_config *given, hc_config *resolved, struct reason *w
 {
     int error = struct_copy(given, resolved, sizeof *resolved, "hc_config", why);
     if (error) return error;
-    set_defaults(resolved);
-    error = check_shape(resolved, why);
+    config_set_defaults(resolved);
+    error = config_check_shape(resolved, why);
     if (!error) error = check_work(resolved, why);
     if (!error) error = check_sources(resolved, why);
     if (error) return error;

@@ -91,7 +91,7 @@ void engine_unload(hc_engine *e, const struct io_buffer *buffer, float *const *o
 }
 
 /* Makes the output of a backend in place finite. */
-static void finish_output(hc_engine *e, float *const *out, int n)
+static void engine_finish_output(hc_engine *e, float *const *out, int n)
 {
     size_t bad = 0, clipped;
     uint32_t peak = 0;
@@ -441,7 +441,7 @@ int hc_process(hc_engine *e, const float *const *in, float *const *out, int n)
     }
     bool has_deadline = e->queue || e->has_device_tail;
     int result = engine_process_clean(e, in, out, n, has_deadline ? now_ns() : 0);
-    if (!e->queue) finish_output(e, out, n); /* else engine_unload has done so */
+    if (!e->queue) engine_finish_output(e, out, n); /* else engine_unload has done so */
     denormals_restore(fp_state);
     return result;
 }

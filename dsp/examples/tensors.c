@@ -28,7 +28,7 @@ static hc_tensor_plan *plan_of(const hc_tensors *t, int op)
     return plan; /* NULL after a failure */
 }
 
-static int run(const hc_tensor_plan *plan, const float *a, const float *b, float *out)
+static int run_plan(const hc_tensor_plan *plan, const float *a, const float *b, float *out)
 {
     hc_tensor_data data = {.size = sizeof data, .a = a, .b = b, .out = out};
     int code = hc_tensor_plan_run(plan, &data, why, sizeof why);
@@ -55,11 +55,11 @@ int main(int argc, char **argv)
                     .n_frames = FRAMES,
                     .n_taps = TAPS};
     hc_tensor_plan *convolve = plan_of(&t, HC_CONVOLVE), *gradient = plan_of(&t, HC_GRADIENT_H);
-    if (run(convolve, x[0], wanted, target[0])) return 1;
+    if (run_plan(convolve, x[0], wanted, target[0])) return 1;
 
     double first = 0, error = 0;
     for (int step = 0; step < STEPS; step++) {
-        if (run(convolve, x[0], h, y[0])) return 1;
+        if (run_plan(convolve, x[0], h, y[0])) return 1;
         error = 0;
         for (int i = 0; i < ITEMS * FRAMES; i++) {
             float *gy = &y[i / FRAMES][i % FRAMES]; /* the gradient of half the squared error */
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
             error += (double)*gy * (double)*gy;
         }
         if (step == 0) first = error;
-        if (run(gradient, y[0], x[0], gh)) return 1;
+        if (run_plan(gradient, y[0], x[0], gh)) return 1;
         for (int k = 0; k < TAPS; k++) h[k] -= (float)(gh[k] / power);
     }
     printf("%d steps: the error fell by %.0f dB\n", STEPS, 10 * log10(first / error));

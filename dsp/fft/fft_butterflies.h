@@ -17,12 +17,12 @@ struct cvec {
 
 ALWAYS_INLINE struct cvec c_load(const float *p)
 {
-    return (struct cvec){load(p), load(p + FFT_LANES)};
+    return (struct cvec){vec_load(p), vec_load(p + FFT_LANES)};
 }
 ALWAYS_INLINE void c_store(float *p, struct cvec a)
 {
-    store(p, a.re);
-    store(p + FFT_LANES, a.im);
+    vec_store(p, a.re);
+    vec_store(p + FFT_LANES, a.im);
 }
 ALWAYS_INLINE struct cvec c_exchange(struct cvec a)
 {

@@ -54,9 +54,9 @@ ALWAYS_INLINE void inverse_middle(float *d, const float *w, int n, int len)
 ALWAYS_INLINE void transpose_tile(float *to, const float *from)
 {
     vec a[LANES];
-    for (int i = 0; i < LANES; i++) a[i] = load(from + i * FFT_GROUP);
+    for (int i = 0; i < LANES; i++) a[i] = vec_load(from + i * FFT_GROUP);
     transpose_lanes(a);
-    for (int i = 0; i < LANES; i++) store(to + i * FFT_GROUP, a[i]);
+    for (int i = 0; i < LANES; i++) vec_store(to + i * FFT_GROUP, a[i]);
 }
 
 /* Transposes 16 points of 16 lanes: points become lanes. */
@@ -80,7 +80,7 @@ ALWAYS_INLINE void columns_first(const struct fft *f, float *d, const float *bef
         struct cvec a[8];
         size_t at = (size_t)j * (size_t)f->n_cols;
         for (int q = 0; q < radix; q++) {
-            struct cvec z = {load(before + at + q * apart), -load(now + at + q * apart)};
+            struct cvec z = {vec_load(before + at + q * apart), -vec_load(now + at + q * apart)};
             a[q] = c_times(z, f->weights + 2 * (j + q * m));
         }
         dft(a, radix);
@@ -101,7 +101,7 @@ ALWAYS_INLINE void columns_last_inverse(const struct fft *f, const float *d, flo
         dft(a, radix);
         for (int q = 0; q < radix; q++) { /* re and im are exchanged: -imaginary part of (im + i re) / weight */
             const float *weight = f->weights + 2 * (j + q * m);
-            store(out + (size_t)j * (size_t)f->n_cols + q * apart, a[q].im * weight[1] - a[q].re * weight[0]);
+            vec_store(out + (size_t)j * (size_t)f->n_cols + q * apart, a[q].im * weight[1] - a[q].re * weight[0]);
         }
     }
 }

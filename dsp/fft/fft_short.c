@@ -14,7 +14,7 @@ typedef float sub __attribute__((vector_size(SUB * 4), aligned(4), may_alias));
 ALWAYS_INLINE vec load_channels(const float *const *p, size_t at)
 {
 #if LANES == SUB
-    return load(p[0] + at);
+    return vec_load(p[0] + at);
 #elif LANES == 2 * SUB && SUB == 8
     return __builtin_shufflevector(*(const sub *)(p[0] + at), *(const sub *)(p[1] + at), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9,
                                    10, 11, 12, 13, 14, 15);
@@ -30,7 +30,7 @@ ALWAYS_INLINE vec load_channels(const float *const *p, size_t at)
 ALWAYS_INLINE void store_channels(float *const *p, size_t at, vec v)
 {
 #if LANES == SUB
-    store(p[0] + at, v);
+    vec_store(p[0] + at, v);
 #elif SUB == 8
     *(sub *)(p[0] + at) = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
     *(sub *)(p[1] + at) = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);

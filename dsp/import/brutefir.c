@@ -172,7 +172,8 @@ static int structure_of(const struct statement *s)
 }
 
 /* Divides the statements of a text into settings and structures; both keep their order. */
-static void split(struct statement *first, struct statement **only_settings, struct statement **only_structures)
+static void statements_split(struct statement *first, struct statement **only_settings,
+                             struct statement **only_structures)
 {
     for (struct statement *s = first; s; s = s->next) {
         struct statement ***end = structure_of(s) < N_STRUCTURES ? &only_structures : &only_settings;
@@ -208,7 +209,7 @@ static void read_brutefir(struct import *import)
     struct brutefir b = {.import = import, .block_frames = 65536, .n_blocks = 1};
     struct configuration *c = import->c;
     struct statement *only_settings = NULL, *only_structures = NULL;
-    split(brutefir_parse(import), &only_settings, &only_structures);
+    statements_split(brutefir_parse(import), &only_settings, &only_structures);
     unsigned seen = BRUTEFIR_FIELDS(&b, only_settings, settings, NULL);
     if (!(seen & SEEN_RATE) || !(seen & SEEN_LENGTH)) seen |= defaults_read(&b, seen);
     if (!(seen & SEEN_RATE)) brutefir_warn_missing(&b, 0, NULL, "sampling_rate", "44100");

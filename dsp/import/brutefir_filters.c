@@ -7,7 +7,7 @@
 
 /* ---- coeff -------------------------------------------------------------------------------------- */
 
-static void read_file(struct brutefir *b, const struct statement *s, void *structure)
+static void brutefir_read_file(struct brutefir *b, const struct statement *s, void *structure)
 {
     struct brutefir_coeff *coeff = structure;
     if (s->n_values && s->values->kind == VALUE_NUMBER) {
@@ -53,8 +53,8 @@ static void read_skip(struct brutefir *b, const struct statement *s, void *struc
 
 enum { SEEN_FILENAME = 1, SEEN_FORMAT = 2 }; /* bits of the first two fields */
 static const struct field coeff_fields[] = {
-    {"filename", read_file}, {"format", read_format}, {"attenuation", read_attenuation},
-    {"blocks", read_blocks}, {"skip", read_skip},     {"shared_mem", NULL},
+    {"filename", brutefir_read_file}, {"format", read_format}, {"attenuation", read_attenuation},
+    {"blocks", read_blocks},          {"skip", read_skip},     {"shared_mem", NULL},
 };
 
 void brutefir_read_coeff(struct brutefir *b, const struct statement *s)

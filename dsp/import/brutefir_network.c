@@ -5,12 +5,12 @@
 
 /* ---- names -------------------------------------------------------------------------------------- */
 
-static int count_of(const struct brutefir *b, int io, bool is_filter)
+static int brutefir_count_of(const struct brutefir *b, int io, bool is_filter)
 {
     return is_filter ? b->n_filters : b->n_channels[io];
 }
 
-static const char *name_of(const struct brutefir *b, int io, bool is_filter, int i)
+static const char *brutefir_name_of(const struct brutefir *b, int io, bool is_filter, int i)
 {
     return is_filter ? b->filters[i].name : b->channels[io][i].name;
 }
@@ -18,9 +18,9 @@ static const char *name_of(const struct brutefir *b, int io, bool is_filter, int
 /* Refuses two structures of one kind with the same name. */
 static void check_names(struct brutefir *b, int io, bool is_filter, const char *what)
 {
-    for (int i = 0; i < count_of(b, io, is_filter); i++)
+    for (int i = 0; i < brutefir_count_of(b, io, is_filter); i++)
         for (int k = 0; k < i; k++) {
-            const char *name = name_of(b, io, is_filter, i), *other = name_of(b, io, is_filter, k);
+            const char *name = brutefir_name_of(b, io, is_filter, i), *other = brutefir_name_of(b, io, is_filter, k);
             if (!name || !other || strcmp(name, other) != 0) continue;
             IMPORT_REFUSE(b->import, is_filter ? b->filters[i].line : 0, what,
                           "the name \"%.40s\" occurs twice; rename one", name);
@@ -34,12 +34,12 @@ static const char *const end_names[2][2] = {{"from_inputs", "to_outputs"}, {"fro
 static void ends_find(struct brutefir *b, struct brutefir_ends *ends, int io, bool is_filter)
 {
     bool seen[BRUTEFIR_MAX] = {false};
-    int n = count_of(b, io, is_filter), kept = 0;
+    int n = brutefir_count_of(b, io, is_filter), kept = 0;
     for (int e = 0; e < ends->n; e++) {
         struct brutefir_end *end = &ends->list[e];
         if (end->name) end->index = 0;
         for (; end->name && end->index < n; end->index++) {
-            const char *name = name_of(b, io, is_filter, end->index);
+            const char *name = brutefir_name_of(b, io, is_filter, end->index);
             if (name && strcmp(name, end->name) == 0) break;
         }
         bool exists = end->index >= 0 && end->index < n;
@@ -131,7 +131,7 @@ static const struct signal *through_coeff(struct brutefir *b, const struct brute
     return coeff && coeff->gain != 1 ? signal_gain(net, signal, coeff->gain) : signal;
 }
 
-static const struct signal *input_of(struct brutefir *b, const struct brutefir_end *end)
+static const struct signal *brutefir_input_of(struct brutefir *b, const struct brutefir_end *end)
 {
     struct network *net = &b->import->network;
     const struct brutefir_channel *channel = &b->channels[BRUTEFIR_IN][end->index];
@@ -153,7 +153,7 @@ static const struct signal *output_of(struct brutefir *b, struct brutefir_filter
     filter->state = FILTER_OPEN;
     const struct signal *sum = NULL;
     for (int e = 0; e < filter->channels[BRUTEFIR_IN].n; e++)
-        sum = signal_add(net, sum, input_of(b, &filter->channels[BRUTEFIR_IN].list[e]));
+        sum = signal_add(net, sum, brutefir_input_of(b, &filter->channels[BRUTEFIR_IN].list[e]));
     for (int e = 0; e < filter->filters[BRUTEFIR_IN].n; e++) {
         const struct brutefir_end *end = &filter->filters[BRUTEFIR_IN].list[e];
         sum = signal_add(net, sum, signal_gain(net, output_of(b, &b->filters[end->index]), end->gain));

@@ -12,7 +12,7 @@ static const char name_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqr
 static const char number_letters[] = "+-.0123456789eE";
 static const char *const structures[] = {"coeff", "input", "output", "filter", "route"};
 
-struct parser {
+struct brutefir_parser {
     struct import *import;
     char *at;
     int line;
@@ -22,7 +22,7 @@ struct parser {
 };
 
 /* Skips blanks and comments, and returns the next character; 0: the end. */
-static char skip_blanks(struct parser *p)
+static char brutefir_skip_blanks(struct brutefir_parser *p)
 {
     for (;;) {
         for (; *p->at && strchr(BLANKS, *p->at); p->at++) p->line += *p->at == '\n';
@@ -34,7 +34,7 @@ static char skip_blanks(struct parser *p)
 /* ---- values ------------------------------------------------------------------------------------- */
 
 /* Reads a string behind the opening quote, and unescapes it in place. false: the closing quote is missing. */
-static bool read_string(struct parser *p, struct value *value)
+static bool read_string(struct brutefir_parser *p, struct value *value)
 {
     char *to = p->at;
     value->kind = VALUE_STRING;
@@ -50,7 +50,7 @@ static bool read_string(struct parser *p, struct value *value)
     return true;
 }
 
-static bool read_word(struct parser *p, struct value *value)
+static bool read_word(struct brutefir_parser *p, struct value *value)
 {
     size_t length = strspn(p->at, name_letters);
     bool is_true = length == 4 && memcmp(p->at, "true", 4) == 0;
@@ -67,10 +67,10 @@ static bool read_word(struct parser *p, struct value *value)
     return true;
 }
 
-static struct statement *read_block(struct parser *p, const char *name);
+static struct statement *read_block(struct brutefir_parser *p, const char *name);
 
 /* Reads one value, or none in front of a slash, and the block behind it. false: an error was reported. */
-static bool read_value(struct parser *p, const char *name, struct value *value)
+static bool brutefir_read_value(struct brutefir_parser *p, const char *name, struct value *value)
 {
     int line = p->line;
     char c = *p->at, *start = p->at;
@@ -87,29 +87,29 @@ static bool read_value(struct parser *p, const char *name, struct value *value)
                       (int)strcspn(start, BLANKS) > 20 ? 20 : (int)strcspn(start, BLANKS), start);
         return false;
     }
-    value->has_block = skip_blanks(p) == '{';
+    value->has_block = brutefir_skip_blanks(p) == '{';
     if (value->has_block) value->block = read_block(p, name);
     return true;
 }
 
 /* Reads the values of a statement. Returns their number; -1: an error was reported. */
-static int read_values(struct parser *p, const char *name)
+static int brutefir_read_values(struct brutefir_parser *p, const char *name)
 {
     int first = p->n_values;
     char before = 0;
-    for (char c = skip_blanks(p); c && !strchr(";}", c); c = skip_blanks(p)) {
+    for (char c = brutefir_skip_blanks(p); c && !strchr(";}", c); c = brutefir_skip_blanks(p)) {
         struct value value = {.kind = VALUE_EMPTY, .before = before};
         if (p->n_values > first && !before) {
             IMPORT_REFUSE(p->import, p->line, name, "needs , / or ; between two values; add one");
             return -1;
         }
-        if (!read_value(p, name, &value)) return -1;
+        if (!brutefir_read_value(p, name, &value)) return -1;
         if (p->n_values == MAX_VALUES) {
             IMPORT_REFUSE(p->import, p->line, name, "has more than %d values; split them", MAX_VALUES);
             return -1;
         }
         p->values[p->n_values++] = value;
-        c = skip_blanks(p);
+        c = brutefir_skip_blanks(p);
         before = 0;
         if (c == ',' || c == '/') before = *p->at++;
     }
@@ -121,10 +121,10 @@ static int read_values(struct parser *p, const char *name)
 /* ---- statements --------------------------------------------------------------------------------- */
 
 /* Skips a statement that cannot be read: goes behind its ; or before the } of the block around it. */
-static void skip_statement(struct parser *p)
+static void skip_statement(struct brutefir_parser *p)
 {
     int depth = 0;
-    for (char c = skip_blanks(p); c; c = skip_blanks(p)) {
+    for (char c = brutefir_skip_blanks(p); c; c = brutefir_skip_blanks(p)) {
         if (c == '}' && depth == 0) return;
         p->at++;
         depth += (c == '{') - (c == '}');
@@ -137,7 +137,7 @@ static void skip_statement(struct parser *p)
 }
 
 /* Reads the name in front of the values. NULL: an error was reported. */
-static const char *read_name(struct parser *p)
+static const char *read_name(struct brutefir_parser *p)
 {
     size_t length = strspn(p->at, name_letters);
     char *name = p->at, end = name[length];
@@ -160,12 +160,12 @@ static const char *read_name(struct parser *p)
 }
 
 /* Reads a statement. NULL: an error was reported, or there is no memory. */
-static struct statement *read_statement(struct parser *p)
+static struct statement *read_statement(struct brutefir_parser *p)
 {
     struct arena *arena = p->import->c->arena;
     int line = p->line, first = p->n_values;
     const char *name = read_name(p);
-    int n = name ? read_values(p, name) : -1;
+    int n = name ? brutefir_read_values(p, name) : -1;
     p->n_values = first;
     if (n < 0) {
         skip_statement(p);
@@ -184,10 +184,10 @@ static struct statement *read_statement(struct parser *p)
 }
 
 /* Reads statements up to the } that closes their block, or to the end of the text. Returns the first of them. */
-static struct statement *read_statements(struct parser *p)
+static struct statement *read_statements(struct brutefir_parser *p)
 {
     struct statement *first = NULL, **end = &first;
-    for (char c = skip_blanks(p); c && !p->import->c->arena->is_short; c = skip_blanks(p)) {
+    for (char c = brutefir_skip_blanks(p); c && !p->import->c->arena->is_short; c = brutefir_skip_blanks(p)) {
         if (c == '}' && p->depth > 0) break;
         if (c == '}' || c == ';') {
             if (c == '}') IMPORT_REFUSE(p->import, p->line, NULL, "} does not close a block; remove it");
@@ -199,7 +199,7 @@ static struct statement *read_statements(struct parser *p)
     return first;
 }
 
-static struct statement *read_block(struct parser *p, const char *name)
+static struct statement *read_block(struct brutefir_parser *p, const char *name)
 {
     int line = p->line;
     struct statement *first = NULL;
@@ -209,7 +209,7 @@ static struct statement *read_block(struct parser *p, const char *name)
         first = read_statements(p);
     } else {
         IMPORT_REFUSE(p->import, line, name, "more than %d braces are open; close some", MAX_DEPTH);
-        while (skip_blanks(p) && *p->at != '}') skip_statement(p);
+        while (brutefir_skip_blanks(p) && *p->at != '}') skip_statement(p);
     }
     p->depth--;
     if (*p->at == '}')
@@ -221,7 +221,7 @@ static struct statement *read_block(struct parser *p, const char *name)
 
 struct statement *brutefir_parse(struct import *import)
 {
-    struct parser *p = calloc(1, sizeof *p);
+    struct brutefir_parser *p = calloc(1, sizeof *p);
     if (!p) {
         import->c->arena->is_short = true;
         return NULL;

@@ -26,7 +26,7 @@ enum {
     MAX_APPLIED = 65536 /* filters of all channels, because aliases repeat them at no cost */
 };
 
-struct pipeline {
+struct camilladsp_pipeline {
     struct camilladsp *d;
     const yaml_node_t *mixers;     /* mixers by name; NULL: absent */
     bool *is_mixed;                /* [yaml_pairs(mixers)]: is the mixer in a step that plays? */
@@ -168,7 +168,7 @@ static struct camilladsp_filter *filter_named(struct camilladsp *d, const yaml_n
     return filter;
 }
 
-static void apply(struct pipeline *p, int channel, const struct camilladsp_filter *filter)
+static void camilladsp_apply(struct camilladsp_pipeline *p, int channel, const struct camilladsp_filter *filter)
 {
     struct network *net = &p->d->yaml.import->network;
     const struct signal **s = &p->signals[channel];
@@ -178,7 +178,7 @@ static void apply(struct pipeline *p, int channel, const struct camilladsp_filte
 }
 
 /* Reads the channels of a step: key `channels` since version 3, `channel` before; all if both are missing. */
-static int read_channels(struct pipeline *p, const yaml_node_t *step, int *channels)
+static int camilladsp_read_channels(struct camilladsp_pipeline *p, const yaml_node_t *step, int *channels)
 {
     struct yaml *y = &p->d->yaml;
     const yaml_node_t *list = yaml_list(y, step, "channels", false);
@@ -202,12 +202,12 @@ static int read_channels(struct pipeline *p, const yaml_node_t *step, int *chann
     return n;
 }
 
-static void do_filters(struct pipeline *p, const yaml_node_t *step)
+static void do_filters(struct camilladsp_pipeline *p, const yaml_node_t *step)
 {
     struct yaml *y = &p->d->yaml;
     int channels[MASK_MAX_CHANNELS];
     const yaml_node_t *names = yaml_list(y, step, "names", true);
-    int n = read_channels(p, step, channels);
+    int n = camilladsp_read_channels(p, step, channels);
     for (int i = 0; i < yaml_count(names); i++) {
         const struct camilladsp_filter *filter = filter_named(p->d, yaml_item(y, names, i));
         p->n_applied += n + 1;
@@ -215,11 +215,12 @@ static void do_filters(struct pipeline *p, const yaml_node_t *step)
             YAML_REFUSE(y, step, "has more than %d filters in all channels; use fewer", MAX_APPLIED);
             return;
         }
-        for (int k = 0; filter && k < n; k++) apply(p, channels[k], filter);
+        for (int k = 0; filter && k < n; k++) camilladsp_apply(p, channels[k], filter);
     }
 }
 
-static void mix(struct pipeline *p, const yaml_node_t *mapping, const struct signal **mixed, int n_mixed)
+static void camilladsp_mix(struct camilladsp_pipeline *p, const yaml_node_t *mapping, const struct signal **mixed,
+                           int n_mixed)
 {
     struct yaml *y = &p->d->yaml;
     struct network *net = &y->import->network;
@@ -239,7 +240,7 @@ static void mix(struct pipeline *p, const yaml_node_t *mapping, const struct sig
     }
 }
 
-static void do_mixer(struct pipeline *p, const yaml_node_t *step)
+static void do_mixer(struct camilladsp_pipeline *p, const yaml_node_t *step)
 {
     struct yaml *y = &p->d->yaml;
     struct configuration *c = y->import->c;
@@ -263,7 +264,7 @@ static void do_mixer(struct pipeline *p, const yaml_node_t *step)
     if (n_in != p->n && c->diagnostics.n_errors == n_errors)
         YAML_REFUSE(y, channels, "the mixer has %d inputs, but %d channels reach it; make both equal", n_in, p->n);
     for (int k = 0; k < yaml_count(mapping) && p->n_applied <= MAX_APPLIED; k++)
-        mix(p, yaml_item(y, mapping, k), mixed, n_out);
+        camilladsp_mix(p, yaml_item(y, mapping, k), mixed, n_out);
     if (p->n_applied > MAX_APPLIED)
         YAML_REFUSE(y, mapping, "has more than %d filters and sources in all; use fewer", MAX_APPLIED);
     p->signals = mixed;
@@ -271,7 +272,7 @@ static void do_mixer(struct pipeline *p, const yaml_node_t *step)
     label_ports(p->d, mixer, c->out_port, n_out);
 }
 
-static void do_step(struct pipeline *p, const yaml_node_t *step)
+static void do_step(struct camilladsp_pipeline *p, const yaml_node_t *step)
 {
     struct yaml *y = &p->d->yaml;
     snprintf(y->statement, sizeof y->statement, "pipeline");
@@ -309,7 +310,7 @@ static void read_pipeline(struct camilladsp *d, const yaml_node_t *root)
 {
     struct yaml *y = &d->yaml;
     struct import *import = y->import;
-    struct pipeline p = {.d = d, .n = d->n_captured};
+    struct camilladsp_pipeline p = {.d = d, .n = d->n_captured};
     snprintf(y->statement, sizeof y->statement, "pipeline");
     const yaml_node_t *steps = yaml_list(y, root, "pipeline", false);
     d->filters = yaml_map(y, root, "filters", false);

@@ -33,7 +33,7 @@ void reading_set_filter(struct reading *r, const struct filter *filter)
 }
 
 /* Counts n steps before they are done. false: too many; an error was reported. */
-static bool has_budget(struct reading *r, int64_t n_steps)
+static bool camilladsp_has_budget(struct reading *r, int64_t n_steps)
 {
     r->d->n_steps += n_steps;
     if (r->d->n_steps <= MAX_STEPS) return true;
@@ -49,7 +49,7 @@ double *reading_numbers(struct reading *r, const char *key, int *n)
     snprintf(item, sizeof item, "an item of %.30s", key);
     *n = yaml_count(list);
     if (!list && reading_has(r, key)) *n = -1; /* another kind: an error was reported */
-    if (!has_budget(r, *n > 0 ? (int64_t)*n * NUMBER_STEPS : 0)) return NULL;
+    if (!camilladsp_has_budget(r, *n > 0 ? (int64_t)*n * NUMBER_STEPS : 0)) return NULL;
     double *values = *n > 0 ? malloc((size_t)*n * sizeof *values) : NULL;
     if (*n > 0 && !values) y->import->c->arena->is_short = true;
     for (int i = 0; values && i < *n; i++) {
@@ -74,7 +74,7 @@ void reading_set_recursion(struct reading *r, const double *b, int n_b, const do
         REFUSE(r, "the filter is not stable: its output grows without bound; correct its coefficients a");
         return;
     }
-    if (!has_budget(r, 0)) return;
+    if (!camilladsp_has_budget(r, 0)) return;
     int n = recursion_taps(b, n_b, a, n_a, SECTIONS_REST_DB, SECTIONS_TAPS, &taps, &rest_db);
     r->d->n_steps += (int64_t)n * n_a;
     if (n == 0) {
@@ -122,7 +122,7 @@ static const struct {
     {"F64_LE", "FLOAT64_LE", 8},
 };
 
-static void read_sound(struct reading *r)
+static void camilladsp_read_sound(struct reading *r)
 {
     struct yaml *y = &r->d->yaml;
     struct excerpt excerpt = {.gain = 1, .line = r->line, .command = r->command};
@@ -158,7 +158,7 @@ static void read_raw(struct reading *r)
     reading_set_filter(r, filter_of_file(reading_network(r), &excerpt));
 }
 
-static void read_values(struct reading *r)
+static void camilladsp_read_values(struct reading *r)
 {
     int n;
     double *values = reading_numbers(r, "values", &n);
@@ -173,11 +173,11 @@ static void read_values(struct reading *r)
 static void read_convolution(struct reading *r)
 {
     if (strcmp(r->type, "Wav") == 0)
-        read_sound(r);
+        camilladsp_read_sound(r);
     else if (strcmp(r->type, "Raw") == 0 || strcmp(r->type, "File") == 0)
         read_raw(r);
     else if (strcmp(r->type, "Values") == 0)
-        read_values(r);
+        camilladsp_read_values(r);
     else if (strcmp(r->type, "Dummy") == 0) /* a dummy has no effect */
         reading_has(r, "length");
     else
@@ -186,7 +186,7 @@ static void read_convolution(struct reading *r)
 
 /* ---- Gain, Delay, and types that are not filters --------------------------------------------------------- */
 
-static void read_gain(struct reading *r)
+static void camilladsp_read_gain(struct reading *r)
 {
     r->filter->gain = camilladsp_gain(r->d, r->map, NAN);
 }
@@ -214,7 +214,7 @@ static int fractional_delay_make(const void *data, int rate, double **taps, doub
     return *taps ? n + shift : 0;
 }
 
-static void read_delay(struct reading *r)
+static void camilladsp_read_delay(struct reading *r)
 {
     static const struct {
         const char *name;
@@ -270,7 +270,7 @@ static void read_limiter(struct reading *r)
              yaml_number(&r->d->yaml, r->map, "clip_limit", 0));
 }
 
-static void read_dither(struct reading *r)
+static void camilladsp_read_dither(struct reading *r)
 {
     r->d->yaml.watched = NULL; /* no value has an effect */
     WARN(r, "dither is omitted: haloconv adds dither when it writes integers");
@@ -284,8 +284,8 @@ static const struct {
     const char *keys; /* parameters of all types of this filter */
 } filter_types[] = {
     {"Conv", read_convolution, "type filename format skip_bytes_lines read_bytes_lines channel values length"},
-    {"Gain", read_gain, "gain inverted mute scale"},
-    {"Delay", read_delay, "delay unit subsample"},
+    {"Gain", camilladsp_read_gain, "gain inverted mute scale"},
+    {"Delay", camilladsp_read_delay, "delay unit subsample"},
     {"Biquad", camilladsp_biquad,
      "type freq q gain bandwidth slope a1 a2 b0 b1 b2 freq_p freq_z q_p normalize_at_dc freq_act q_act freq_target "
      "q_target"},
@@ -295,7 +295,7 @@ static const struct {
     {"Volume", read_volume, "ramp_time fader limit"},
     {"Loudness", read_loudness, "reference_level high_boost low_boost fader attenuate_mid ramp_time"},
     {"Limiter", read_limiter, "soft_clip clip_limit"},
-    {"Dither", read_dither, "type bits amplitude"},
+    {"Dither", camilladsp_read_dither, "type bits amplitude"},
 };
 
 void camilladsp_filter_read(struct camilladsp *d, const yaml_node_t *node, struct camilladsp_filter *filter)

@@ -20,7 +20,7 @@
 
 #define BLANKS " \t\r\v\f"
 
-struct reader {
+struct convolver_reader {
     struct import *import;
     char *at;
     int line; /* number of the last line that was read */
@@ -33,7 +33,7 @@ struct reader {
 /* ---- lines -------------------------------------------------------------------------------------- */
 
 /* Returns the next line that is neither blank nor comment, without the blanks around it. NULL: the end. */
-static char *line_read(struct reader *r)
+static char *convolver_line_read(struct convolver_reader *r)
 {
     while (*r->at) {
         char *line = r->at + strspn(r->at, BLANKS), *end = r->at + strcspn(r->at, "\n");
@@ -48,7 +48,7 @@ static char *line_read(struct reader *r)
 }
 
 /* Cuts the first word off a line of numbers, which a comment may follow. NULL: no more words. */
-static char *word_read(char **line)
+static char *convolver_word_read(char **line)
 {
     char *word = *line + strspn(*line, BLANKS);
     size_t length = strcspn(word, BLANKS "#");
@@ -70,7 +70,7 @@ static bool word_int(const char *word, int min, int max, int *number)
 /* ---- head --------------------------------------------------------------------------------------- */
 
 /* Names the outputs by their speakers: each bit of the mask is a speaker, in the order of WAV. */
-static void name_outputs(struct reader *r, const char *word)
+static void convolver_name_outputs(struct convolver_reader *r, const char *word)
 {
     static const char *const speakers[] = {"FL", "FR", "FC", "LFE", "BL",  "BR",  "FLC", "FRC", "BC",
                                            "SL", "SR", "TC", "TFL", "TFC", "TFR", "TBL", "TBC", "TBR"};
@@ -92,11 +92,11 @@ static void name_outputs(struct reader *r, const char *word)
             if (mask >> bit & 1) c->out_port[out++].name = speakers[bit];
 }
 
-static bool head_read(struct reader *r)
+static bool head_read(struct convolver_reader *r)
 {
     struct configuration *c = r->import->c;
-    char *line = line_read(r), *words[4] = {NULL};
-    for (int i = 0; line && i < 4; i++) words[i] = word_read(&line);
+    char *line = convolver_line_read(r), *words[4] = {NULL};
+    for (int i = 0; line && i < 4; i++) words[i] = convolver_word_read(&line);
     if (!words[2] || !word_int(words[0], 1, 10000000, &c->rate) ||
         !word_int(words[1], 1, MASK_MAX_CHANNELS, &c->n_in) || !word_int(words[2], 1, MASK_MAX_CHANNELS, &c->n_out)) {
         c->n_in = c->n_out = 1;
@@ -106,19 +106,20 @@ static bool head_read(struct reader *r)
                MASK_MAX_CHANNELS);
         return false;
     }
-    if (words[3]) name_outputs(r, words[3]);
-    if (line && (words[0] = word_read(&line))) REFUSE(r, NULL, "\"%.20s\" is one word too many; remove it", words[0]);
+    if (words[3]) convolver_name_outputs(r, words[3]);
+    if (line && (words[0] = convolver_word_read(&line)))
+        REFUSE(r, NULL, "\"%.20s\" is one word too many; remove it", words[0]);
     return true;
 }
 
 /* Reads the delays of the inputs, then those of the outputs, on any number of lines. */
-static bool delay_lines_read(struct reader *r)
+static bool delay_lines_read(struct convolver_reader *r)
 {
     const struct configuration *c = r->import->c;
     int n = 0, wanted = c->n_in + c->n_out;
     while (n < wanted) {
-        char *line = line_read(r), *word = NULL;
-        for (; line && (word = word_read(&line)) && n < wanted; n++) {
+        char *line = convolver_line_read(r), *word = NULL;
+        for (; line && (word = convolver_word_read(&line)) && n < wanted; n++) {
             double ms;
             if (!number_is(word, 0, 1e6, &ms)) {
                 REFUSE(r, NULL,
@@ -156,7 +157,7 @@ static bool weight_read(const char *word, int *channel, double *factor)
 }
 
 /* Finds a file whose path a program on Windows has written. Looks for it in the configuration's folder. */
-static const char *name_of_file(struct reader *r, char *name)
+static const char *convolver_name_of_file(struct convolver_reader *r, char *name)
 {
     bool is_full = *name == '\\' || (isalpha((unsigned char)*name) && name[1] == ':');
     const char *whole = is_full ? arena_text(r->import->c->arena, name) : name;
@@ -171,7 +172,7 @@ static const char *name_of_file(struct reader *r, char *name)
 
 /* Reads the words of a line of inputs (r->out is not changed) or outputs. from: the signal for the outputs; NULL if
  * is_in. Returns the sum of the inputs. */
-static const struct signal *weights_read(struct reader *r, char *line, bool is_in, const struct signal *from)
+static const struct signal *weights_read(struct convolver_reader *r, char *line, bool is_in, const struct signal *from)
 {
     struct network *net = &r->import->network;
     const struct configuration *c = r->import->c;
@@ -179,7 +180,7 @@ static const struct signal *weights_read(struct reader *r, char *line, bool is_i
     char *word;
     int channel = 0, n = is_in ? c->n_in : c->n_out;
     double factor = 1;
-    for (; (word = word_read(&line));) {
+    for (; (word = convolver_word_read(&line));) {
         if (!weight_read(word, &channel, &factor)) {
             REFUSE(r, NULL,
                    "\"%.20s\" is not a channel with a factor; write 1.5 for half of channel 1, or 1.0 for all of it",
@@ -202,21 +203,21 @@ static const struct signal *weights_read(struct reader *r, char *line, bool is_i
 }
 
 /* Reads the four lines of a path. false: the end. */
-static bool convolver_path_read(struct reader *r)
+static bool convolver_path_read(struct convolver_reader *r)
 {
     struct network *net = &r->import->network;
-    char *name = line_read(r);
+    char *name = convolver_line_read(r);
     if (!name) return false;
     struct excerpt excerpt = {.line = r->line, .gain = 1};
-    excerpt.sound = configuration_file(net->c, name_of_file(r, name));
-    char *channel = line_read(r);
+    excerpt.sound = configuration_file(net->c, convolver_name_of_file(r, name));
+    char *channel = convolver_line_read(r);
     if (channel && !word_int(channel, 0, MASK_MAX_CHANNELS - 1, &excerpt.channel)) {
         REFUSE(r, NULL, "\"%.20s\" is not a channel of a file; count channels from 0", channel);
         excerpt.channel = 0;
     }
-    char *inputs = channel ? line_read(r) : NULL;
+    char *inputs = channel ? convolver_line_read(r) : NULL;
     const struct signal *signal = inputs ? weights_read(r, inputs, true, NULL) : NULL;
-    char *outputs = inputs ? line_read(r) : NULL;
+    char *outputs = inputs ? convolver_line_read(r) : NULL;
     if (outputs)
         weights_read(r, outputs, false, signal_filter(net, signal, filter_of_file(net, &excerpt)));
     else
@@ -227,7 +228,7 @@ static bool convolver_path_read(struct reader *r)
 
 static void read_convolver(struct import *import)
 {
-    struct reader *r = calloc(1, sizeof *r);
+    struct convolver_reader *r = calloc(1, sizeof *r);
     if (!r) {
         import->c->arena->is_short = true;
         return;

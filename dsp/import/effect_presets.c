@@ -51,7 +51,7 @@ static void stereo_close(const struct stereo *s)
 
 /* ---- convolver ---------------------------------------------------------------------------------- */
 
-struct convolver {
+struct preset_convolver {
     const char *path;
     double width;      /* 1: as the file has it */
     bool has_autogain; /* the loudest channel gets an energy of 1 */
@@ -78,7 +78,7 @@ static double autogain(const struct configuration *c, const struct mask_file *fi
 }
 
 /* A file of 4 channels has left to left, left to right, right to left, right to right. */
-static void stereo_convolve(struct stereo *s, const struct convolver *v)
+static void stereo_convolve(struct stereo *s, const struct preset_convolver *v)
 {
     struct network *net = &s->import->network;
     struct configuration *c = s->import->c;
@@ -290,10 +290,10 @@ static void equalizer_play(struct stereo *s, const struct relaxed *map)
 static void convolver_play(struct stereo *s, const struct relaxed *map)
 {
     double dry_db = number_from(s, map, "dry", -100, -100, 20), wet_db = number_from(s, map, "wet", 0, -100, 20);
-    struct convolver v = {.width = number_from(s, map, "ir-width", 100, 0, 200) / 100,
-                          .has_autogain = flag(s, map, "autogain", true),
-                          .dry = dry_db > -100 ? FROM_DB(dry_db) : 0,
-                          .wet = wet_db > -100 ? FROM_DB(wet_db) : 0};
+    struct preset_convolver v = {.width = number_from(s, map, "ir-width", 100, 0, 200) / 100,
+                                 .has_autogain = flag(s, map, "autogain", true),
+                                 .dry = dry_db > -100 ? FROM_DB(dry_db) : 0,
+                                 .wet = wet_db > -100 ? FROM_DB(wet_db) : 0};
     const char *name = relaxed_text(s->import, s->statement, map, "kernel-name", "");
     const char *path = relaxed_text(s->import, s->statement, map, "kernel-path", "");
     if (!*name && *path) { /* of EasyEffects 6 and 7 */
@@ -498,7 +498,7 @@ static void james_tone(struct james *j)
 static void james_convolve(struct james *j)
 {
     const char *name = j->value[FILE_NAME].text, *slash = name ? strrchr(name, '/') : NULL;
-    struct convolver v = {.width = 1, .wet = 1};
+    struct preset_convolver v = {.width = 1, .wet = 1};
     j->s.line = j->value[FILE_NAME].line;
     j->s.statement = "convolver_file";
     if (!name || !*name) {

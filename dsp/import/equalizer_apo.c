@@ -32,7 +32,7 @@ struct channel {
     bool is_selected;
 };
 
-struct reader {
+struct apo_reader {
     struct import *import;
     struct network *net;
     struct channel channels[MAX_CHANNELS]; /* the first n_layout are inputs and outputs, the others are virtual */
@@ -56,7 +56,7 @@ struct reader {
 #define EQ_NOTE(r, ...) report(r, HC_NOTE, __VA_ARGS__)
 
 /* Reports in the second pass only, so that no warning appears twice. */
-static void __attribute__((format(printf, 3, 4))) report(struct reader *r, int code, const char *format, ...)
+static void __attribute__((format(printf, 3, 4))) report(struct apo_reader *r, int code, const char *format, ...)
 {
     char text[DIAGNOSTIC_CAP / 2];
     va_list list;
@@ -84,7 +84,7 @@ static enum position position_find(const char *name)
     return (enum position)i;
 }
 
-static void use_channel(struct reader *r, const char *name)
+static void use_channel(struct apo_reader *r, const char *name)
 {
     enum position position = position_find(name);
     int number = atoi(name);
@@ -93,7 +93,7 @@ static void use_channel(struct reader *r, const char *name)
 }
 
 /* Chooses the smallest layout of Equalizer APO that has all channels that the text names. */
-static void choose_layout(struct reader *r)
+static void choose_layout(struct apo_reader *r)
 {
     static const enum position mono[] = {L}, stereo[] = {L, R}, quad[] = {L, R, RL, RR}, surround[] = {L, R, C, RC},
                                rear[] = {L, R, C, LFE, RL, RR}, side[] = {L, R, C, LFE, SL, SR},
@@ -125,7 +125,7 @@ static void choose_layout(struct reader *r)
 }
 
 /* Finds the channel of a name or number. may_add: an unknown name becomes a silent virtual channel. NULL: not found. */
-static struct channel *channel_find(struct reader *r, const char *name, bool may_add)
+static struct channel *channel_find(struct apo_reader *r, const char *name, bool may_add)
 {
     char *end;
     long number = strtol(name, &end, 10);
@@ -140,7 +140,7 @@ static struct channel *channel_find(struct reader *r, const char *name, bool may
     return new;
 }
 
-static void apply_channel(struct reader *r, char *parameters)
+static void apply_channel(struct apo_reader *r, char *parameters)
 {
     char *save = NULL;
     r->names_channels = true;
@@ -161,7 +161,7 @@ static void apply_channel(struct reader *r, char *parameters)
 /* ---- Copy --------------------------------------------------------------------------------------- */
 
 /* Reads one term of an assignment: 0.5*R, -6dB*R, R or 0.0. */
-static bool read_summand(struct reader *r, char *text, const struct signal **sum)
+static bool read_summand(struct apo_reader *r, char *text, const struct signal **sum)
 {
     char *star = strchr(text, '*'), *name = star ? star + 1 : text;
     const char *end = NULL;
@@ -192,7 +192,7 @@ static bool read_summand(struct reader *r, char *text, const struct signal **sum
 }
 
 /* Applies a line of assignments, all of which read the signals as they are before the line. */
-static void apply_copy(struct reader *r, char *parameters)
+static void apply_copy(struct apo_reader *r, char *parameters)
 {
     const struct signal *made[MAX_CHANNELS];
     struct channel *to[MAX_CHANNELS];
@@ -232,7 +232,7 @@ static void apply_copy(struct reader *r, char *parameters)
 
 /* ---- filters ------------------------------------------------------------------------------------ */
 
-static void filter_selected(struct reader *r, const struct filter *filter)
+static void filter_selected(struct apo_reader *r, const struct filter *filter)
 {
     for (int i = 0; i < r->n_channels; i++)
         if (filter && r->channels[i].is_selected)
@@ -240,7 +240,7 @@ static void filter_selected(struct reader *r, const struct filter *filter)
 }
 
 /* Warns about words that are neither numbers nor `known`: Equalizer APO skips them. */
-static void warn_words(struct reader *r, const char *parameters, const char *known)
+static void warn_words(struct apo_reader *r, const char *parameters, const char *known)
 {
     char word[25];
     for (size_t n; *(parameters += strspn(parameters, " \t")); parameters += n) {
@@ -251,7 +251,7 @@ static void warn_words(struct reader *r, const char *parameters, const char *kno
     }
 }
 
-static void apply_filter(struct reader *r, char *parameters)
+static void apply_filter(struct apo_reader *r, char *parameters)
 {
     static const char words[] = "Fc Hz Gain dB Q BW Oct T60 target ms Order Coefficients";
     size_t type = strspn(parameters, " \t") + strcspn(parameters, " \t") + 1;
@@ -266,7 +266,7 @@ static void apply_filter(struct reader *r, char *parameters)
     filter_selected(r, filter);
 }
 
-static void apply_graphic(struct reader *r, char *parameters)
+static void apply_graphic(struct apo_reader *r, char *parameters)
 {
     char why[256] = "";
     const struct filter *filter;
@@ -276,7 +276,7 @@ static void apply_graphic(struct reader *r, char *parameters)
         filter_selected(r, filter);
 }
 
-static void apply_preamp(struct reader *r, char *parameters)
+static void apply_preamp(struct apo_reader *r, char *parameters)
 {
     const char *end;
     double db;
@@ -290,7 +290,7 @@ static void apply_preamp(struct reader *r, char *parameters)
             r->channels[i].signal = signal_gain(r->net, r->channels[i].signal, pow(10, db / 20));
 }
 
-static void apply_delay(struct reader *r, char *parameters)
+static void apply_delay(struct apo_reader *r, char *parameters)
 {
     const char *end;
     double delay;
@@ -309,7 +309,7 @@ static void apply_delay(struct reader *r, char *parameters)
 }
 
 /* Converts a Windows path relative to its text to a path relative to the main text. NULL: no memory. */
-static char *path_from_main(struct reader *r, const char *path)
+static char *path_from_main(struct apo_reader *r, const char *path)
 {
     const char *slash = r->include && *path != '/' && *path != '\\' ? strrchr(r->include, '/') : NULL;
     size_t folder = slash ? (size_t)(slash - r->include) + 1 : 0, bytes = folder + strlen(path) + 1;
@@ -322,7 +322,7 @@ static char *path_from_main(struct reader *r, const char *path)
 }
 
 /* Convolves the selected channels with the channels of a file, one after the other. */
-static void apply_convolution(struct reader *r, char *parameters)
+static void apply_convolution(struct apo_reader *r, char *parameters)
 {
     struct excerpt excerpt = {.line = r->line, .command = "Convolution", .gain = 1};
     const char *path = path_from_main(r, parameters);
@@ -338,10 +338,10 @@ static void apply_convolution(struct reader *r, char *parameters)
 
 /* ---- control ------------------------------------------------------------------------------------ */
 
-static void apply_text(struct reader *r, char *text);
+static void apply_text(struct apo_reader *r, char *text);
 
 /* Reads an included text. NULL: the error was reported. */
-static char *include_read(struct reader *r, const char *name)
+static char *include_read(struct apo_reader *r, const char *name)
 {
     const char *own = r->import->c->diagnostics.path, *slash = strrchr(own, '/');
     char path[4096], why[DIAGNOSTIC_CAP / 2], *text = NULL;
@@ -362,9 +362,9 @@ static char *include_read(struct reader *r, const char *name)
 }
 
 /* Includes a text. The channels and the stage that this text selects end with it. */
-static void apply_include(struct reader *r, char *parameters)
+static void apply_include(struct apo_reader *r, char *parameters)
 {
-    const struct reader was = *r;
+    const struct apo_reader was = *r;
     if (r->is_too_much) return;
     r->is_too_much = r->depth == MAX_DEPTH || r->n_included > INCLUDES_BYTES;
     if (r->is_too_much) {
@@ -387,7 +387,7 @@ static void apply_include(struct reader *r, char *parameters)
     for (int i = 0; i < r->n_channels; i++) r->channels[i].is_selected = was.channels[i].is_selected;
 }
 
-static void apply_device(struct reader *r, char *parameters)
+static void apply_device(struct apo_reader *r, char *parameters)
 {
     const char *device = strcasecmp(parameters, "all") == 0 ? NULL : arena_text(r->import->c->arena, parameters);
     if (device && r->device && strcmp(device, r->device) != 0)
@@ -397,25 +397,25 @@ static void apply_device(struct reader *r, char *parameters)
     if (device) r->device = device;
 }
 
-static void apply_stage(struct reader *r, char *parameters)
+static void apply_stage(struct apo_reader *r, char *parameters)
 {
     r->is_capture = !strstr(parameters, "pre-mix") && !strstr(parameters, "post-mix");
     if (r->is_capture) EQ_WARN(r, "the lines below, for the capture stage, are ignored");
 }
 
-static void apply_expression(struct reader *r, char *parameters)
+static void apply_expression(struct apo_reader *r, char *parameters)
 {
     (void)parameters;
     EQ_REFUSE(r, "expressions are not evaluated; write the values");
 }
 
-static void apply_other(struct reader *r, char *parameters)
+static void apply_other(struct apo_reader *r, char *parameters)
 {
     (void)parameters;
     EQ_REFUSE(r, "no linear filter can do this; remove the line");
 }
 
-static void apply_nothing(struct reader *r, char *parameters)
+static void apply_nothing(struct apo_reader *r, char *parameters)
 {
     (void)r, (void)parameters;
 }
@@ -424,7 +424,7 @@ static void apply_nothing(struct reader *r, char *parameters)
 
 static const struct command {
     const char *name;
-    void (*apply)(struct reader *r, char *parameters);
+    void (*apply)(struct apo_reader *r, char *parameters);
 } commands[] = {
     {"Preamp", apply_preamp},
     {"GraphicEQ", apply_graphic},
@@ -481,7 +481,7 @@ static bool is_surveyed(const struct command *command)
            command->apply == apply_stage;
 }
 
-static void apply_line(struct reader *r, char *line)
+static void apo_apply_line(struct apo_reader *r, char *line)
 {
     line += strspn(line, " \t");
     char *colon = strchr(line, ':');
@@ -524,21 +524,21 @@ static void apply_line(struct reader *r, char *line)
         command->apply(r, parameters);
 }
 
-static void apply_text(struct reader *r, char *text)
+static void apply_text(struct apo_reader *r, char *text)
 {
     if (strncmp(text, "\xef\xbb\xbf", 3) == 0) text += 3; /* byte order mark of UTF-8 */
     for (char *end; *text && !r->import->c->arena->is_short; text = end) {
         end = text + strcspn(text, "\n");
         if (*end) *end++ = 0;
         *(r->include ? &r->include_line : &r->line) += 1;
-        apply_line(r, text);
+        apo_apply_line(r, text);
     }
 }
 
 static void read_equalizer_apo(struct import *import)
 {
     struct configuration *c = import->c;
-    struct reader *r = arena_alloc(c->arena, 1, sizeof *r);
+    struct apo_reader *r = arena_alloc(c->arena, 1, sizeof *r);
     char *copy = r ? arena_text(c->arena, import->text) : NULL;
     if (!copy) return;
     r->import = import;

@@ -73,7 +73,7 @@ bool import_is_configuration(const char *path)
 
 /* ---- keys --------------------------------------------------------------------------------------- */
 
-static const char *next_word(const char *at)
+static const char *import_next_word(const char *at)
 {
     at += strcspn(at, " ");
     return at + strspn(at, " ");
@@ -82,7 +82,7 @@ static const char *next_word(const char *at)
 bool import_key_is_known(const char *known, const char *key)
 {
     size_t length = strlen(key);
-    for (const char *at = known; length && *at; at = next_word(at))
+    for (const char *at = known; length && *at; at = import_next_word(at))
         if (strcspn(at, " ") == length && strncmp(at, key, length) == 0) return true;
     return false;
 }
@@ -90,7 +90,7 @@ bool import_key_is_known(const char *known, const char *key)
 int import_key_near(const char *known, const char *key, const char **word)
 {
     size_t n = strlen(key);
-    for (const char *w = known; *w; w = next_word(w)) {
+    for (const char *w = known; *w; w = import_next_word(w)) {
         size_t m = strcspn(w, " "), head = 0, tail = 0;
         while (head < n && head < m && key[head] == w[head]) head++;
         while (tail < n - head && tail < m - head && key[n - 1 - tail] == w[m - 1 - tail]) tail++;

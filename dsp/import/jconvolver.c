@@ -18,7 +18,7 @@ enum { HILBERT_MAX = 65536 };
 
 struct reader {
     struct configuration *configuration;
-    const struct command *command;
+    const struct jconvolver_command *command;
     int line;
     char *at;
     bool is_bad;    /* the line has an error: its command is skipped                    */
@@ -26,7 +26,7 @@ struct reader {
     bool plays;     /* the line is below the last /convolver/new, and names_only is not set */
     struct {
         int line;
-        const struct command *command;
+        const struct jconvolver_command *command;
     } early; /* the first command above /convolver/new; line 0: none */
     struct pairs pairs;
     int max_taps;
@@ -43,7 +43,7 @@ struct impulse { /* the fields of an /impulse command, from 0 */
     struct excerpt at; /* the excerpt and gain; Hilbert: the length */
 };
 
-struct command {
+struct jconvolver_command {
     const char *name, *fields;
     void (*read)(struct reader *r);
     void (*play)(struct reader *r, const struct impulse *i); /* for /impulse commands */
@@ -128,7 +128,7 @@ static bool field_number(struct reader *r, double *value)
 }
 
 /* Reads a number from min to max. Returns 0 after an error. */
-static double read_number(struct reader *r, const char *what, double min, double max)
+static double jconvolver_read_number(struct reader *r, const char *what, double min, double max)
 {
     double value = 0;
     if (!has_field(r, what)) return 0;
@@ -142,7 +142,7 @@ static double read_number(struct reader *r, const char *what, double min, double
     return 0;
 }
 
-static float read_gain(struct reader *r)
+static float jconvolver_read_gain(struct reader *r)
 {
     double gain = 0;
     if (!has_field(r, "gain")) return 0;
@@ -158,7 +158,7 @@ static float read_gain(struct reader *r)
 
 /* Reads a text up to the next blank, or between "" or ''. A backslash quotes the next character, except between ''.
  * Unescapes the text in place. NULL: the error has been added. */
-static char *read_text(struct reader *r, const char *what)
+static char *jconvolver_read_text(struct reader *r, const char *what)
 {
     if (!has_field(r, what)) return NULL;
     char *at = r->at, quote = *at == '"' || *at == '\'' ? *at++ : 0, *text = at, *to = at;
@@ -176,7 +176,7 @@ static char *read_text(struct reader *r, const char *what)
     return NULL;
 }
 
-static const char *text_keep(struct reader *r, const char *text)
+static const char *jconvolver_text_keep(struct reader *r, const char *text)
 {
     return text ? arena_text(r->configuration->arena, text) : NULL;
 }
@@ -195,9 +195,9 @@ static void end_fields(struct reader *r)
 
 /* ---- files -------------------------------------------------------------------------------------- */
 
-static struct sound *read_file(struct reader *r)
+static struct sound *jconvolver_read_file(struct reader *r)
 {
-    const char *name = read_text(r, "file");
+    const char *name = jconvolver_read_text(r, "file");
     return name ? configuration_file(r->configuration, name) : NULL;
 }
 
@@ -205,7 +205,7 @@ static struct sound *read_file(struct reader *r)
 static struct sound *read_rest_as_file(struct reader *r)
 {
     if (!has_field(r, "file")) return NULL;
-    if (*r->at == '"' || *r->at == '\'') return read_file(r);
+    if (*r->at == '"' || *r->at == '\'') return jconvolver_read_file(r);
     char *name = r->at, *end = name + strlen(name);
     while (strchr(BLANKS, end[-1])) end--;
     *end = 0;
@@ -225,7 +225,7 @@ static void note_early(struct reader *r)
 
 static void read_client(struct reader *r)
 {
-    const char *name = text_keep(r, read_text(r, "name"));
+    const char *name = jconvolver_text_keep(r, jconvolver_read_text(r, "name"));
     end_fields(r);
     if (r->configuration->defined_line)
         LINE_WARN(r, "is below /convolver/new, where jconvolver ignores it; move it to the top");
@@ -286,16 +286,17 @@ static void read_new(struct reader *r)
     r->max_taps = is_bad ? CONFIGURATION_TAPS : max_taps;
 }
 
-static void read_port(struct reader *r)
+static void jconvolver_read_port(struct reader *r)
 {
     struct configuration *c = r->configuration;
     note_early(r);
     bool input = strcmp(r->command->name, "/input/name") == 0;
     int ch = input ? read_channel(r, "input", "input") : read_channel(r, "output", "output");
-    hc_port port = {.name = text_keep(r, read_text(r, "port name"))};
+    hc_port port = {.name = jconvolver_text_keep(r, jconvolver_read_text(r, "port name"))};
     if (!r->is_broken) {
         r->at += strspn(r->at, BLANKS);
-        if (*r->at && *r->at != '#') port.connect = text_keep(r, read_text(r, "port to connect to"));
+        if (*r->at && *r->at != '#')
+            port.connect = jconvolver_text_keep(r, jconvolver_read_text(r, "port to connect to"));
     }
     end_fields(r);
     hc_port *kept = &(input ? c->in_port : c->out_port)[ch];
@@ -315,7 +316,7 @@ static void read_folder(struct reader *r)
     }
     struct folder *folder = arena_alloc(c->arena, 1, sizeof *folder);
     if (!folder) return;
-    *folder = (struct folder){.path = text_keep(r, read_text(r, "folder")), .line = r->line};
+    *folder = (struct folder){.path = jconvolver_text_keep(r, jconvolver_read_text(r, "folder")), .line = r->line};
     end_fields(r);
     if (!folder->path) return;
     c->folder = folder;
@@ -415,7 +416,7 @@ static void play_hilbert(struct reader *r, const struct impulse *i)
     play_taps(r, i, hilbert(r, half), 2 * half, i->delay - half);
 }
 
-static void play_copy(struct reader *r, const struct impulse *i)
+static void jconvolver_play_copy(struct reader *r, const struct impulse *i)
 {
     const struct configuration *c = r->configuration;
     pairs_link(&r->pairs, &i->at, i->in, i->out, i->from_in, i->from_out,
@@ -431,11 +432,11 @@ static void read_impulse(struct reader *r)
     note_early(r);
     i.in = read_channel(r, "input", is_packed ? "inputs" : "input") + is_packed; /* packed: `in` is a count */
     if (!is_packed) i.out = read_channel(r, "output", "output");
-    if (play == play_copy) {
+    if (play == jconvolver_play_copy) {
         i.from_in = read_channel(r, "input", "from-input");
         i.from_out = read_channel(r, "output", "from-output");
     } else {
-        i.at.gain = read_gain(r);
+        i.at.gain = jconvolver_read_gain(r);
         i.delay = read_bounded_int(r, "delay", 0, CONFIGURATION_TAPS);
     }
     if (has_file) {
@@ -444,11 +445,11 @@ static void read_impulse(struct reader *r)
     }
     if (play == play_hilbert) i.at.length = read_bounded_int(r, "length", 64, HILBERT_MAX);
     if (play == play_file) i.at.channel = read_bounded_int(r, "channel", 1, MASK_MAX_CHANNELS) - 1;
-    if (has_file) i.at.sound = is_packed ? read_rest_as_file(r) : read_file(r);
+    if (has_file) i.at.sound = is_packed ? read_rest_as_file(r) : jconvolver_read_file(r);
     if (!r->is_bad && play == play_hilbert && i.delay < i.at.length / 2)
         LINE_REFUSE(r, "the delay is %d, but the transformer's middle is at frame %d; give a delay of at least %d",
                     i.delay, i.at.length / 2, i.at.length / 2);
-    if (!r->is_bad && play == play_copy && i.in == i.from_in && i.out == i.from_out)
+    if (!r->is_bad && play == jconvolver_play_copy && i.in == i.from_in && i.out == i.from_out)
         LINE_REFUSE(r, "input %d, output %d is copied to itself; name another pair", i.in + 1, i.out + 1);
     end_fields(r);
     if (r->is_bad) return;
@@ -462,11 +463,11 @@ static void read_impulse(struct reader *r)
 
 /* ---- banks and sources -------------------------------------------------------------------------- */
 
-static void read_bank(struct reader *r)
+static void jconvolver_read_bank(struct reader *r)
 {
     struct configuration *c = r->configuration;
     note_early(r);
-    struct bank_line bank = {.line = r->line, .file = read_file(r)};
+    struct bank_line bank = {.line = r->line, .file = jconvolver_read_file(r)};
     if (r->is_bad) bank.file = NULL;
     end_fields(r);
     /* A bank with an error counts, too, so that the numbers of later banks stay right. */
@@ -505,11 +506,11 @@ static void read_source(struct reader *r)
     note_early(r);
     source.in = read_channel(r, "input", "input");
     source.bank = read_bank_number(r);
-    double azimuth = read_number(r, "azimuth", -360, 360);
-    double elevation = read_number(r, "elevation", -90, 90);
+    double azimuth = jconvolver_read_number(r, "azimuth", -360, 360);
+    double elevation = jconvolver_read_number(r, "elevation", -90, 90);
     if (!r->is_broken) {
         r->at += strspn(r->at, BLANKS);
-        if (*r->at && *r->at != '#') distance = read_number(r, "distance", 0.01, 1e6);
+        if (*r->at && *r->at != '#') distance = jconvolver_read_number(r, "distance", 0.01, 1e6);
     }
     end_fields(r);
     if (!r->is_bad && r->source_line[source.in])
@@ -525,17 +526,17 @@ static void read_source(struct reader *r)
 }
 
 #define PAIR "INPUT OUTPUT "
-static const struct command commands[] = {
+static const struct jconvolver_command commands[] = {
     {"/impulse/read", PAIR "GAIN DELAY OFFSET LENGTH CHANNEL FILE", read_impulse, play_file},
-    {"/impulse/copy", PAIR "FROM-INPUT FROM-OUTPUT", read_impulse, play_copy},
+    {"/impulse/copy", PAIR "FROM-INPUT FROM-OUTPUT", read_impulse, jconvolver_play_copy},
     {"/impulse/dirac", PAIR "GAIN DELAY", read_impulse, play_dirac},
     {"/impulse/hilbert", PAIR "GAIN DELAY LENGTH", read_impulse, play_hilbert},
     {"/impulse/packedmatrix", "INPUTS GAIN DELAY OFFSET LENGTH FILE", read_impulse, play_packed},
     {"/convolver/new", "INPUTS OUTPUTS PARTITION MAXIMUM-LENGTH [DENSITY]", read_new, NULL},
-    {"/bank/read", "FILE", read_bank, NULL},
+    {"/bank/read", "FILE", jconvolver_read_bank, NULL},
     {"/source/new", "INPUT BANK AZIMUTH ELEVATION [DISTANCE]", read_source, NULL},
-    {"/input/name", "INPUT NAME [PORT]", read_port, NULL},
-    {"/output/name", "OUTPUT NAME [PORT]", read_port, NULL},
+    {"/input/name", "INPUT NAME [PORT]", jconvolver_read_port, NULL},
+    {"/output/name", "OUTPUT NAME [PORT]", jconvolver_read_port, NULL},
     {"/cd", "FOLDER", read_folder, NULL},
     {"/jack/client", "NAME", read_client, NULL},
     {"/jack/server", "NAME", read_client, NULL},
@@ -543,7 +544,7 @@ static const struct command commands[] = {
 
 /* ---- lines -------------------------------------------------------------------------------------- */
 
-static void read_line(struct reader *r, char *line)
+static void jconvolver_read_line(struct reader *r, char *line)
 {
     char *start = line + strspn(line, BLANKS);
     r->command = NULL;
@@ -601,7 +602,7 @@ static const char *last_new(const char *text)
     return last;
 }
 
-static void read_lines(struct reader *r, char *text, size_t bytes, bool names_only)
+static void jconvolver_read_lines(struct reader *r, char *text, size_t bytes, bool names_only)
 {
     char *end = text + bytes, *line = text;
     if (bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) line += 3; /* byte order mark of UTF-8 */
@@ -615,7 +616,7 @@ static void read_lines(struct reader *r, char *text, size_t bytes, bool names_on
         if (stop - line > MASK_MAX_LINE)
             LINE_REFUSE(r, "the line has %zu bytes; shorten it to at most %d", (size_t)(stop - line), MASK_MAX_LINE);
         else
-            read_line(r, line);
+            jconvolver_read_line(r, line);
         line = stop + 1;
     }
     check_new(r);
@@ -629,7 +630,7 @@ static void read_jconvolver(struct import *import)
                        .max_taps = CONFIGURATION_TAPS,
                        .max_in = 1,
                        .max_out = 1};
-    read_lines(&r, import->text, import->bytes, import->names_only);
+    jconvolver_read_lines(&r, import->text, import->bytes, import->names_only);
     if (!c->defined_line) {
         c->n_in = r.max_in;
         c->n_out = r.max_out;

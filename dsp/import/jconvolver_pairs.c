@@ -28,7 +28,7 @@ void pairs_free(struct pairs *p)
 
 /* ---- responses and links ---------------------------------------------------------------------------- */
 
-static struct pair *pair_of(const struct pairs *p, int in, int out)
+static struct pair *jconvolver_pair_of(const struct pairs *p, int in, int out)
 {
     return &p->pairs[in * p->n_out + out];
 }
@@ -49,7 +49,7 @@ static struct pair *root_of(const struct pairs *p, struct pair *pair)
 void pairs_add(struct pairs *p, const struct excerpt *at, int in, int out, const float *taps, int n_taps, int delay)
 {
     struct configuration *c = p->net->c;
-    struct pair *pair = pair_of(p, in, out);
+    struct pair *pair = jconvolver_pair_of(p, in, out);
     size_t n = (size_t)pair->n_added;
     if (pair->link) {
         EXCERPT_WARN(
@@ -74,7 +74,7 @@ void pairs_add(struct pairs *p, const struct excerpt *at, int in, int out, const
 void pairs_link(struct pairs *p, const struct excerpt *at, int in, int out, int from_in, int from_out, bool is_complete)
 {
     struct configuration *c = p->net->c;
-    struct pair *to = pair_of(p, in, out), *from = root_of(p, pair_of(p, from_in, from_out));
+    struct pair *to = jconvolver_pair_of(p, in, out), *from = root_of(p, jconvolver_pair_of(p, from_in, from_out));
     if (from == to) {
         EXCERPT_REFUSE(c, at,
                        "input %d, output %d is itself a copy of input %d, output %d; name the pair with the data",
@@ -103,7 +103,7 @@ void pairs_play(struct pairs *p)
     for (int out = 0; out < c->n_out && responses && !c->arena->is_short; out++) {
         int n = 0;
         for (int in = 0; in < c->n_in; in++) {
-            struct pair *data = root_of(p, pair_of(p, in, out));
+            struct pair *data = root_of(p, jconvolver_pair_of(p, in, out));
             if (data->n_added > 1) /* the copies of the pair share the sum */
                 data->n_added = response_sum(p->net, data->added, data->n_added, (int)(data - p->pairs) % p->n_out,
                                              data->line, &data->one);

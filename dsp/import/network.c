@@ -274,7 +274,7 @@ static double *doubles_of(struct network *net, const float *taps, int n, double 
 }
 
 /* Rounds taps[n] to floats. NULL: no memory, or a tap is not finite; an error was reported. */
-static float *floats_of(struct network *net, const struct filter *f, const double *taps, int n)
+static float *filter_floats_of(struct network *net, const struct filter *f, const double *taps, int n)
 {
     float *all = arena_alloc(net->c->arena, (size_t)n, sizeof *all);
     for (int i = 0; all && i < n; i++) {
@@ -290,7 +290,7 @@ static float *floats_of(struct network *net, const struct filter *f, const doubl
 static double *resampled(struct network *net, const struct filter *f, int *n)
 {
     struct configuration *c = net->c;
-    const float *taps = floats_of(net, f, f->taps, f->n_taps);
+    const float *taps = filter_floats_of(net, f, f->taps, f->n_taps);
     bool good = taps && sounds_resample(c, &f->at, c->diagnostics.path, c->rate, &taps, 1, n);
     return good ? doubles_of(net, taps, *n, 1) : NULL;
 }
@@ -385,7 +385,7 @@ static void chain_make(struct network *net, struct chain *chain)
         if (both && f->make) chain->n_taps = response_cut(both, chain->n_taps, NETWORK_TRIM_DB, chain->n_taps, NULL);
         taps = both;
     }
-    if (taps) chain->taps = floats_of(net, f, taps, chain->n_taps);
+    if (taps) chain->taps = filter_floats_of(net, f, taps, chain->n_taps);
     chain->exact = taps;
 }
 

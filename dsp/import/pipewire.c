@@ -251,7 +251,7 @@ static const char *layout_positions(struct import *import, const struct relaxed 
 }
 
 /* Reads the channel count and the channel names of a stream. Returns 0 if there is no count. */
-static int read_channels(const struct graph *g, const struct relaxed *stream, const char *name, hc_port *ports)
+static int graph_read_channels(const struct graph *g, const struct relaxed *stream, const char *name, hc_port *ports)
 {
     struct import *import = g->import;
     const struct relaxed *position = relaxed_get(owner_of(g, stream, "audio.position"), "audio.position");
@@ -291,8 +291,8 @@ static int count_copies(struct graph *g)
         return 0;
     }
     struct configuration *c = g->import->c;
-    int n_in = read_channels(g, g->capture, "capture.props", c->in_port);
-    int n_out = read_channels(g, g->playback, "playback.props", c->out_port);
+    int n_in = graph_read_channels(g, g->capture, "capture.props", c->in_port);
+    int n_out = graph_read_channels(g, g->playback, "playback.props", c->out_port);
     if (n_in == 0) n_in = in_each;
     int copies = n_in / in_each;
     if (n_out == 0) n_out = out_each * (copies ? copies : 1);
@@ -461,7 +461,7 @@ static const char *target_name(struct import *import, const struct relaxed *stre
 }
 
 /* Records the sink or virtual microphone that the streams make. */
-static void read_device(struct graph *g)
+static void graph_read_device(struct graph *g)
 {
     struct import *import = g->import;
     const struct relaxed *in = g->capture, *out = g->playback;
@@ -504,7 +504,7 @@ static void read_module(struct import *import, const struct relaxed *args)
         relaxed_text(import, "args", args, "node.name", relaxed_text(import, "args", args, "node.description", NULL));
     read_graph(&g);
     hc_bank_data_free(&g.bank.data);
-    if (c->diagnostics.n_errors == 0) read_device(&g);
+    if (c->diagnostics.n_errors == 0) graph_read_device(&g);
 }
 
 /* Reads a configuration. A text without a rate has 48000 Hz, the default of PipeWire's graph. */

@@ -55,7 +55,7 @@ void node_check_controls(struct import *import, const struct node *node)
 
 /* ---- nodes without a filter --------------------------------------------------------------------- */
 
-static void play_copy(struct import *import, struct node *node)
+static void node_play_copy(struct import *import, struct node *node)
 {
     (void)import;
     node->play_out[0] = node->play_in[0];
@@ -319,8 +319,8 @@ static void play_null(struct import *import, struct node *node)
 /* clang-format off */
 #define BIQUAD_CONTROLS {"Freq", "Q", "Gain", "b0", "b1", "b2", "a0", "a1", "a2"}
 static const struct node_type types[] = {
-    {"copy", 1, 1, play_copy, {NULL}, ""},
-    {"debug", 1, 1, play_copy, {NULL}, ""},
+    {"copy", 1, 1, node_play_copy, {NULL}, ""},
+    {"debug", 1, 1, node_play_copy, {NULL}, ""},
     {"mixer", 8, 1, play_mixer,
      {"Gain 1", "Gain 2", "Gain 3", "Gain 4", "Gain 5", "Gain 6", "Gain 7", "Gain 8"}, ""},
     {"invert", 1, 1, play_invert, {NULL}, ""},

@@ -23,7 +23,7 @@ struct parser {
 
 #define REFUSE(p, ...) ((p)->is_bad = true, IMPORT_REFUSE((p)->import, (p)->line, NULL, __VA_ARGS__))
 
-static void skip_blanks(struct parser *p)
+static void relaxed_skip_blanks(struct parser *p)
 {
     for (; *p->at && (strchr(BLANKS, *p->at) || *p->at == '#'); p->at++) {
         if (*p->at == '#') p->at += strcspn(p->at, "\n");
@@ -58,7 +58,7 @@ static void unescape(char *text, size_t length)
 }
 
 /* Reads the text at p->at, with or without quotes. NULL: the error has been added. */
-static char *read_text(struct parser *p, bool *is_quoted)
+static char *relaxed_read_text(struct parser *p, bool *is_quoted)
 {
     struct arena *arena = p->import->c->arena;
     const char *start = p->at, *end = start + strcspn(start, ENDS);
@@ -101,38 +101,38 @@ static struct relaxed *value_new(struct parser *p, enum relaxed_kind kind)
     return value;
 }
 
-static struct relaxed *read_value(struct parser *p, int nesting);
+static struct relaxed *relaxed_read_value(struct parser *p, int nesting);
 
 /* Reads the values up to `end`: a bracket, or 0 for the end of the text. */
-static void read_values(struct parser *p, struct relaxed *owner, char end, int nesting)
+static void relaxed_read_values(struct parser *p, struct relaxed *owner, char end, int nesting)
 {
     bool is_quoted;
     struct relaxed **last = owner->kind == RELAXED_MAP ? &owner->members : &owner->items;
     while (!p->is_bad) {
         const char *key = NULL;
-        skip_blanks(p);
+        relaxed_skip_blanks(p);
         if (*p->at == end) {
             p->at += end != 0;
             return;
         }
         if (!*p->at) REFUSE(p, "the bracket of line %d is not closed; put %c behind the last value", owner->line, end);
-        if (p->is_bad || (owner->kind == RELAXED_MAP && !(key = read_text(p, &is_quoted)))) return;
-        skip_blanks(p);
-        *last = read_value(p, nesting);
+        if (p->is_bad || (owner->kind == RELAXED_MAP && !(key = relaxed_read_text(p, &is_quoted)))) return;
+        relaxed_skip_blanks(p);
+        *last = relaxed_read_value(p, nesting);
         if (!*last) return;
         (*last)->key = key;
         last = &(*last)->next;
     }
 }
 
-static struct relaxed *read_value(struct parser *p, int nesting)
+static struct relaxed *relaxed_read_value(struct parser *p, int nesting)
 {
     char open = *p->at;
     struct relaxed *value = value_new(p, open == '{' ? RELAXED_MAP : open == '[' ? RELAXED_LIST : RELAXED_TEXT);
     if (!value) return NULL;
     if (value->kind == RELAXED_TEXT) {
         if (!*p->at) REFUSE(p, "the last key has no value; give it one");
-        value->text = p->is_bad ? "" : read_text(p, &value->is_quoted);
+        value->text = p->is_bad ? "" : relaxed_read_text(p, &value->is_quoted);
         return p->is_bad ? NULL : value;
     }
     if (nesting == MAX_NESTING) {
@@ -140,19 +140,19 @@ static struct relaxed *read_value(struct parser *p, int nesting)
         return NULL;
     }
     p->at++;
-    read_values(p, value, open == '{' ? '}' : ']', nesting + 1);
+    relaxed_read_values(p, value, open == '{' ? '}' : ']', nesting + 1);
     return p->is_bad ? NULL : value;
 }
 
 const struct relaxed *relaxed_read(struct import *import)
 {
     struct parser p = {.import = import, .at = import->text, .line = 1};
-    skip_blanks(&p);
+    relaxed_skip_blanks(&p);
     bool has_braces = *p.at == '{';
-    struct relaxed *all = has_braces ? read_value(&p, 0) : value_new(&p, RELAXED_MAP);
+    struct relaxed *all = has_braces ? relaxed_read_value(&p, 0) : value_new(&p, RELAXED_MAP);
     if (!all) return NULL;
-    if (!has_braces) read_values(&p, all, 0, 0);
-    skip_blanks(&p);
+    if (!has_braces) relaxed_read_values(&p, all, 0, 0);
+    relaxed_skip_blanks(&p);
     if (!p.is_bad && *p.at) REFUSE(&p, "text follows the last bracket; check the brackets");
     return p.is_bad ? NULL : all;
 }
@@ -180,8 +180,8 @@ const struct relaxed *relaxed_get(const struct relaxed *map, const char *key)
 }
 
 /* Adds the error that a value has another kind. form: what it must be; key: its own or, for an item, the list's. */
-static void refuse_kind(struct import *import, const char *statement, const struct relaxed *value, const char *key,
-                        const char *form)
+static void relaxed_refuse_kind(struct import *import, const char *statement, const struct relaxed *value,
+                                const char *key, const char *form)
 {
     double number;
     const char *found = value->kind == RELAXED_MAP                           ? "a mapping"
@@ -201,7 +201,7 @@ bool relaxed_is(struct import *import, const char *statement, const struct relax
 {
     static const char *const forms[] = {"TEXT", "[ VALUE ]", "{ NAME = VALUE }"};
     if (value->kind == kind) return true;
-    refuse_kind(import, statement, value, key, forms[kind]);
+    relaxed_refuse_kind(import, statement, value, key, forms[kind]);
     return false;
 }
 
@@ -248,7 +248,7 @@ bool relaxed_number_of(struct import *import, const char *statement, const struc
 {
     if (number_is(value->text, -DBL_MAX, DBL_MAX, number)) return true;
     if (value->kind != RELAXED_TEXT)
-        refuse_kind(import, statement, value, value->key, "NUMBER");
+        relaxed_refuse_kind(import, statement, value, value->key, "NUMBER");
     else
         IMPORT_REFUSE(import, value->line, statement, "%.40s \"%.40s\" is not a number; write one, such as 0.5",
                       value->key, value->text);

@@ -9,7 +9,7 @@ struct sections {
     struct section sections[];
 };
 
-static struct biquad nearest(const struct section *s, int rate)
+static struct biquad section_nearest(const struct section *s, int rate)
 {
     const struct rated_biquad *best = s->given;
     for (int i = 1; i < s->n_given; i++)
@@ -26,7 +26,7 @@ static struct biquad section_biquad(const struct section *s, int rate)
     case SECTION_LINKWITZ_TRANSFORM:
         return biquad_linkwitz_transform(rate, hz, s->q, other_hz, s->other_q);
     case SECTION_GIVEN:
-        return nearest(s, rate);
+        return section_nearest(s, rate);
     default:
         return biquad_make(s->kind, rate, hz, s->gain_db,
                            s->octaves > 0 ? biquad_q_of_bandwidth(rate, hz, s->octaves) : s->q);

@@ -123,7 +123,7 @@ yaml_node_t *yaml_key(struct yaml *y, const yaml_node_t *map, int i)
 }
 
 /* Returns the value of a key, even null. NULL: the key is missing. */
-static yaml_node_t *find(struct yaml *y, const yaml_node_t *map, const char *key)
+static yaml_node_t *yaml_find(struct yaml *y, const yaml_node_t *map, const char *key)
 {
     for (int i = 0; i < yaml_pairs(map); i++) {
         if (strcmp(yaml_text_of(yaml_key(y, map, i)), key) != 0) continue;
@@ -135,7 +135,7 @@ static yaml_node_t *find(struct yaml *y, const yaml_node_t *map, const char *key
 
 yaml_node_t *yaml_value(struct yaml *y, const yaml_node_t *map, const char *key)
 {
-    yaml_node_t *value = find(y, map, key);
+    yaml_node_t *value = yaml_find(y, map, key);
     return is_null(value) ? NULL : value;
 }
 
@@ -143,7 +143,7 @@ yaml_node_t *yaml_value(struct yaml *y, const yaml_node_t *map, const char *key)
 
 static void refuse_missing(struct yaml *y, const yaml_node_t *map, const char *key)
 {
-    const yaml_node_t *null = find(y, map, key);
+    const yaml_node_t *null = yaml_find(y, map, key);
     if (null)
         YAML_REFUSE(y, null, "%.40s is null; give it a value", key);
     else

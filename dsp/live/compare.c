@@ -23,7 +23,7 @@ static int compared_number(uint64_t masks, int which)
 }
 
 /* Returns the count of comparisons. A loudness with another count belongs to an earlier comparison. */
-static uint32_t count_of(uint64_t masks)
+static uint32_t compare_count_of(uint64_t masks)
 {
     return (uint32_t)(masks >> (2 * NUMBER_BITS));
 }
@@ -53,7 +53,7 @@ void compare_measure(struct compare *c, int number, struct meter *meter, float *
     float lufs = (float)loudness_get(&meter->loudness);
     uint32_t bits;
     memcpy(&bits, &lufs, sizeof bits);
-    atomic_store_explicit(&c->loudness[which], (uint64_t)count_of(masks) << 32 | bits, memory_order_relaxed);
+    atomic_store_explicit(&c->loudness[which], (uint64_t)compare_count_of(masks) << 32 | bits, memory_order_relaxed);
 }
 
 static float loudness_of(const struct compare *c, uint64_t masks, int which)
@@ -61,12 +61,12 @@ static float loudness_of(const struct compare *c, uint64_t masks, int which)
     uint64_t value = atomic_load_explicit(&c->loudness[which], memory_order_relaxed);
     uint32_t bits = (uint32_t)value;
     float lufs;
-    if (compared_number(masks, which) == 0 || value >> 32 != count_of(masks)) return -INFINITY;
+    if (compared_number(masks, which) == 0 || value >> 32 != compare_count_of(masks)) return -INFINITY;
     memcpy(&lufs, &bits, sizeof lufs);
     return lufs;
 }
 
-static float gain_of(const struct compare *c, uint64_t masks, int which)
+static float compare_gain_of(const struct compare *c, uint64_t masks, int which)
 {
     float own = loudness_of(c, masks, which), other = loudness_of(c, masks, 1 - which);
     if (!isfinite(own) || !isfinite(other) || own <= other) return 1;
@@ -78,7 +78,7 @@ static float gain_for(const struct compare *c, int number)
 {
     uint64_t masks = atomic_load_explicit(&c->masks, memory_order_acquire);
     int which = compared_as(masks, number);
-    return which < 0 ? 1 : gain_of(c, masks, which);
+    return which < 0 ? 1 : compare_gain_of(c, masks, which);
 }
 
 void compare_jump(const struct compare *c, int number, struct meter *meter)
@@ -107,6 +107,6 @@ void compare_get_stats(const struct compare *c, int number, hc_live_stats *stats
     stats->compared = compared_as(masks, number) + 1;
     for (int i = 0; i < 2; i++) {
         stats->loudness[i] = loudness_of(c, masks, i);
-        stats->compared_gain[i] = gain_of(c, masks, i);
+        stats->compared_gain[i] = compare_gain_of(c, masks, i);
     }
 }

@@ -497,7 +497,7 @@ static void lateness_score(struct failover *f, bool is_late, int n)
 }
 
 /* Counts a late block. Returns true if the device hangs. */
-static bool device_hangs(struct failover *f, int64_t now)
+static bool main_device_hangs(struct failover *f, int64_t now)
 {
     if (f->has_no_deadline) return true;
     if (f->late_in_row++ == 0) f->late_since_ns = now;
@@ -517,7 +517,7 @@ static bool play_main(struct failover *f, const float *const *in, float *const *
         return code == HC_OK;
     }
     *result = f->info.n_device_levels > 0 && strcmp(f->info.backend, "hybrid") == 0 ? FAILOVER_NO_TAIL : FAILOVER_LATE;
-    if (!device_hangs(f, now)) return true;
+    if (!main_device_hangs(f, now)) return true;
     atomic_store_explicit(&f->is_hung, true, memory_order_relaxed);
     if (f->standby_share > 0) return false;
     atomic_store_explicit(&f->is_slow, true, memory_order_relaxed); /* the engine plays until the worker replaces it */

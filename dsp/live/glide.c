@@ -91,7 +91,7 @@ static void end_plan(struct glide *g, double age, const struct glide_clock *c)
     g->end = llrint(fmax(end, (double)c->frame + 1));
 }
 
-static bool is_same(const struct steer_target *a, const struct steer_target *b)
+static bool glide_is_same(const struct steer_target *a, const struct steer_target *b)
 {
     const float *p = a->position, *q = b->position;
     return a->entry == b->entry && a->gain == b->gain && p[0] == q[0] && p[1] == q[1] && p[2] == q[2];
@@ -101,7 +101,7 @@ void glide_to(struct glide *g, const struct steer_target *target, double age, co
 {
     struct steer_target now;
     double to[3];
-    if (is_same(target, &g->to)) return;
+    if (glide_is_same(target, &g->to)) return;
     glide_at(g, c->frame, &now);
     if (c->glide_ms < 0 || now.entry >= 0 || target->entry >= 0) {
         glide_jump(g, target);

@@ -124,7 +124,7 @@ static void engine_crossfade(hc_live *l, int n, int64_t now)
 }
 
 /* An engine that is not here yet forgets when it comes (join_next), or while it waits (ready.c). */
-static void forget(hc_live *l)
+static void live_forget(hc_live *l)
 {
     atomic_store_explicit(&l->stream.forgotten, input_history_end(&l->stream.history), memory_order_release);
     if (l->is_fading) engine_fade_end(l);
@@ -157,7 +157,7 @@ static void measure_input(hc_live *l)
 }
 
 /* Measures the output, and makes it finite: the convolution, a mix or a gain may have overflowed. */
-static void finish_output(hc_live *l, int n, int rate)
+static void live_finish_output(hc_live *l, int n, int rate)
 {
     uint32_t peak = 0;
     for (int o = 0; o < l->config.n_out; o++) {
@@ -213,7 +213,7 @@ static enum failover_result process_chunk(hc_live *l, const float *const *in, fl
     if ((result == FAILOVER_LATE && l->config.late_dry) || (result == FAILOVER_SILENT && l->config.lost_dry))
         mixer_pass_input(&l->mixer, l->rows, l->wet, n);
     mix_chunk(l, at, n, rate, changes);
-    finish_output(l, n, rate);
+    live_finish_output(l, n, rate);
     signals_record(&l->signals, l->wet, n);
     return result;
 }
@@ -261,7 +261,7 @@ int hc_live_process_changes(hc_live *l, const float *const *in, float *const *ou
     enum failover_result worst = FAILOVER_PLAYED;
     if (atomic_load_explicit(&l->forgets, memory_order_relaxed) &&
         atomic_exchange_explicit(&l->forgets, false, memory_order_acquire))
-        forget(l);
+        live_forget(l);
     join_next(l, n);
     for (int at = 0, chunk; at < n; at += chunk) {
         int max = max_frames(l);
@@ -312,7 +312,7 @@ void hc_live_forget(hc_live *l)
     if (l) atomic_store_explicit(&l->forgets, true, memory_order_release);
 }
 
-static int steer(hc_live *l, int source, struct steer_target *target)
+static int live_steer(hc_live *l, int source, struct steer_target *target)
 {
     if (!l || source < 0 || source >= l->positions.n || !isfinite(target->gain)) return HC_EINVAL;
     for (int i = 0; i < 3; i++)
@@ -324,8 +324,9 @@ static int steer(hc_live *l, int source, struct steer_target *target)
 
 int hc_live_steer(hc_live *l, int source, const float position[3], int entry, float gain)
 {
-    if (!position) return entry < 0 ? HC_EINVAL : steer(l, source, &(struct steer_target){{1, 0, 0}, gain, entry, 0});
-    return steer(l, source, &(struct steer_target){{position[0], position[1], position[2]}, gain, -1, 0});
+    if (!position)
+        return entry < 0 ? HC_EINVAL : live_steer(l, source, &(struct steer_target){{1, 0, 0}, gain, entry, 0});
+    return live_steer(l, source, &(struct steer_target){{position[0], position[1], position[2]}, gain, -1, 0});
 }
 
 /* Changes rate and block in one step; 0: no change. At another rate the history begins anew. */

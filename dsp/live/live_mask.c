@@ -79,7 +79,7 @@ static int mask_fit(const hc_live_config *c, const char *path, struct live_mask 
     return error;
 }
 
-static double level_of(const hc_route *route, int tap)
+static double live_mask_level_of(const hc_route *route, int tap)
 {
     return fabs((double)route->gain * (double)route->taps[tap]);
 }
@@ -93,13 +93,13 @@ static void mask_trim(hc_responses *responses, float trim_db)
     int end = 0;
     for (const hc_route *r = first; r < behind; r++)
         for (int i = 0; i < r->n_taps; i++) { /* not fmax: gcc 12 for 64-bit ARM ends in its vectorizer */
-            double level = level_of(r, i);
+            double level = live_mask_level_of(r, i);
             if (level > peak) peak = level;
         }
     double min = peak * pow(10, -(double)trim_db / 20);
     for (const hc_route *r = first; r < behind; r++) {
         int last = r->n_taps - 1;
-        while (last >= 0 && r->delay + last >= end && level_of(r, last) < min) last--;
+        while (last >= 0 && r->delay + last >= end && live_mask_level_of(r, last) < min) last--;
         if (r->delay + last >= end) end = r->delay + last + 1;
     }
     responses->n_frames = 0;

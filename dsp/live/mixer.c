@@ -64,7 +64,7 @@ static void gains(const float knob[MIXER_RAMPS], float *wet, float *dry)
     *dry = knob[HC_FADE] * (effect * knob[HC_DRY] + bypass);
 }
 
-static const float *input_of(const struct mixer *mixer, const float *const *in, int out)
+static const float *mixer_input_of(const struct mixer *mixer, const float *const *in, int out)
 {
     return mixer->n_in == 1 ? in[0] : out < mixer->n_in ? in[out] : NULL;
 }
@@ -73,7 +73,7 @@ static void mix_still(const struct mixer *mixer, const float *const *in, float *
                       float dry)
 {
     for (int o = 0; o < mixer->n_out; o++) {
-        const float *x = input_of(mixer, in, o);
+        const float *x = mixer_input_of(mixer, in, o);
         float *y = out[o] + at;
         if (wet == 0) /* 0 * infinity would be NaN, if the convolution overflows */
             memset(y, 0, (size_t)n * sizeof(float));
@@ -94,7 +94,7 @@ static void mix_moving(struct mixer *mixer, const float *const *in, float *const
             gains(knob, &mixer->wet[i], &mixer->dry[i]);
         }
         for (int o = 0; o < mixer->n_out; o++) {
-            const float *x = input_of(mixer, in, o);
+            const float *x = mixer_input_of(mixer, in, o);
             float *y = out[o] + at;
             for (int i = 0; i < chunk; i++) y[i] = mixer->wet[i] * y[i] + (x ? mixer->dry[i] * x[at + i] : 0);
         }
@@ -103,7 +103,7 @@ static void mix_moving(struct mixer *mixer, const float *const *in, float *const
 
 /* ---- predelay ---------------------------------------------------------------------------------- */
 
-static float row_read(const float *row, int64_t frame, int64_t mask)
+static float mixer_row_read(const float *row, int64_t frame, int64_t mask)
 {
     return frame < 0 ? 0 : row[frame & mask];
 }
@@ -116,11 +116,11 @@ static void delay_chunk(struct mixer *mixer, float *row, float *y, int n)
     int64_t mask = p->size - 1;
     for (int i = 0; i < n; i++) row[(p->end + i) & mask] = y[i];
     if (p->from == 0 && p->to == 0) return;
-    for (int i = 0; i < n; i++) y[i] = row_read(row, p->end + i - p->from, mask);
+    for (int i = 0; i < n; i++) y[i] = mixer_row_read(row, p->end + i - p->from, mask);
     if (p->from == p->to) return;
     for (int i = 0; i < n; i++) {
         float gain = fade_gain(p->pos + i, mixer->ramp_frames);
-        y[i] += gain * (row_read(row, p->end + i - p->to, mask) - y[i]);
+        y[i] += gain * (mixer_row_read(row, p->end + i - p->to, mask) - y[i]);
     }
 }
 
@@ -147,7 +147,7 @@ static void predelay_run(struct mixer *mixer, float *const *wet, int at, int n)
 void mixer_pass_input(const struct mixer *mixer, const float *const *in, float *const *wet, int n)
 {
     for (int o = 0; o < mixer->n_out; o++) {
-        const float *x = input_of(mixer, in, o);
+        const float *x = mixer_input_of(mixer, in, o);
         if (x) memcpy(wet[o], x, (size_t)n * sizeof(float));
     }
 }

@@ -11,12 +11,12 @@
 enum { CLOSE_BLOCKS = 2 /* blocks of history that one call of the audio thread can process */ };
 _Static_assert((int)MAX_READY < (int)NUMBER_MASK, "the number of a ready mask fits into ready.wanted");
 
-static int number_of(const struct ready *r, const struct ready_mask *mask)
+static int ready_number_of(const struct ready *r, const struct ready_mask *mask)
 {
     return mask ? (int)(mask - r->masks) + 1 : 0;
 }
 
-static struct ready_mask *mask_of(struct ready *r, uint64_t wanted)
+static struct ready_mask *ready_mask_of(struct ready *r, uint64_t wanted)
 {
     int number = (int)(wanted & NUMBER_MASK);
     return number ? &r->masks[number - 1] : NULL;
@@ -43,18 +43,18 @@ struct ready_mask *ready_find(struct ready *r, const char *path)
 }
 
 /* Makes this mask the wanted one. Under paths_lock. */
-static void want(struct ready *r, const struct ready_mask *mask)
+static void ready_want(struct ready *r, const struct ready_mask *mask)
 {
     uint64_t count = (atomic_load_explicit(&r->wanted, memory_order_relaxed) >> NUMBER_BITS) + 1;
-    atomic_store_explicit(&r->wanted, count << NUMBER_BITS | (unsigned)number_of(r, mask), memory_order_release);
+    atomic_store_explicit(&r->wanted, count << NUMBER_BITS | (unsigned)ready_number_of(r, mask), memory_order_release);
 }
 
 /* Requests a ready mask. false: no mask has the path, or the mask plays and must be loaded again. Under paths_lock. */
-static bool ask(struct ready *r, const char *path, uint64_t number)
+static bool ready_ask(struct ready *r, const char *path, uint64_t number)
 {
     struct ready_mask *mask = ready_find(r, path);
-    if (!mask || mask_of(r, atomic_load_explicit(&r->wanted, memory_order_relaxed)) == mask) return false;
-    want(r, mask);
+    if (!mask || ready_mask_of(r, atomic_load_explicit(&r->wanted, memory_order_relaxed)) == mask) return false;
+    ready_want(r, mask);
     r->number = number;
     return true;
 }
@@ -63,7 +63,7 @@ void ready_request(struct ready *r, const char *path, uint64_t number)
 {
     bool is_asked = false;
     if (!atomic_flag_test_and_set_explicit(&r->paths_lock, memory_order_acquire)) {
-        is_asked = ask(r, path, number);
+        is_asked = ready_ask(r, path, number);
         if (is_asked) mailbox_remove(&r->loads, 0, NULL);
         paths_unlock(r);
     }
@@ -87,13 +87,13 @@ static struct live_engine *await_engine(struct ready *r, struct ready_mask *mask
 
 static bool belongs_to(const struct ready *r, struct live_engine *e, const struct ready_mask *mask)
 {
-    return e && atomic_load_explicit(&e->number, memory_order_relaxed) == number_of(r, mask);
+    return e && atomic_load_explicit(&e->number, memory_order_relaxed) == ready_number_of(r, mask);
 }
 
 struct live_engine *ready_dequeue(struct ready *r, struct live_engine *playing, struct live_engine *joining)
 {
     uint64_t wanted = atomic_load_explicit(&r->wanted, memory_order_acquire);
-    struct ready_mask *mask = mask_of(r, wanted);
+    struct ready_mask *mask = ready_mask_of(r, wanted);
     struct live_engine *e = NULL;
     if (wanted == r->obeyed) return NULL;
     if (mask) e = belongs_to(r, playing, mask) ? playing : belongs_to(r, joining, mask) ? joining : NULL;
@@ -118,7 +118,7 @@ bool ready_is_newer(const struct ready *r, const struct live_engine *e)
 
 bool ready_put(struct ready *r, struct live_engine *e)
 {
-    struct ready_mask *mask = mask_of(r, (uint64_t)atomic_load_explicit(&e->number, memory_order_relaxed));
+    struct ready_mask *mask = ready_mask_of(r, (uint64_t)atomic_load_explicit(&e->number, memory_order_relaxed));
     if (!mask) return false;
     int64_t at = atomic_load_explicit(&mask->at, memory_order_relaxed);
     /* This fails if the mask was dropped meanwhile: */
@@ -141,7 +141,7 @@ void ready_get_stats(const struct ready *r, hc_live_stats *stats)
     stats->ready = 0;
     for (const struct ready_mask *m = r->masks; m < r->masks + MAX_READY; m++) {
         int64_t at = atomic_load_explicit(&m->at, memory_order_relaxed);
-        stats->ready += at > 0 && (number_of(r, m) == wanted || at > close);
+        stats->ready += at > 0 && (ready_number_of(r, m) == wanted || at > close);
     }
     compare_get_stats(&r->compare, wanted, stats);
 }
@@ -154,7 +154,7 @@ static bool follow_block(struct ready *r, struct ready_mask *mask)
     bool more = false;
     int64_t at = atomic_load_explicit(&mask->at, memory_order_relaxed);
     int64_t behind = input_history_end(&r->stream->history) - (at - 1);
-    bool is_wanted = mask_of(r, atomic_load_explicit(&r->wanted, memory_order_relaxed)) == mask;
+    bool is_wanted = ready_mask_of(r, atomic_load_explicit(&r->wanted, memory_order_relaxed)) == mask;
     int64_t close = (int64_t)CLOSE_BLOCKS * stream_block(r->stream);
     if (at == 0 || behind <= (is_wanted ? close : 0))
         return false; /* without new input, or the audio thread is
@@ -170,7 +170,7 @@ static bool follow_block(struct ready *r, struct ready_mask *mask)
         if (could && atomic_load(&f->cannot_follow)) atomic_store(r->has_work, true);
         int64_t to = f->main.at;
         if (is_valid && could && to > from)
-            compare_measure(&r->compare, number_of(r, mask), &e->meter, f->main.discarded, (int)(to - from));
+            compare_measure(&r->compare, ready_number_of(r, mask), &e->meter, f->main.discarded, (int)(to - from));
         atomic_store_explicit(&mask->waiting, e, memory_order_release);
         atomic_compare_exchange_strong(&mask->at, &at, to + 1); /* fails if the mask was dropped */
     }
@@ -216,9 +216,9 @@ bool ready_note(struct ready *r, struct ready_mask **mask, uint64_t *mask_number
         memcpy(path, request.text, sizeof request.text);
         *number = request.number;
     }
-    bool loads = is_there && !ask(r, path, *number); /* false: the mask has become ready */
+    bool loads = is_there && !ready_ask(r, path, *number); /* false: the mask has become ready */
     uint64_t wanted = atomic_load(&r->wanted);
-    *mask = wanted != r->noted ? mask_of(r, wanted) : NULL;
+    *mask = wanted != r->noted ? ready_mask_of(r, wanted) : NULL;
     *mask_number = r->number;
     r->noted = wanted;
     paths_unlock(r);
@@ -229,7 +229,7 @@ bool ready_note(struct ready *r, struct ready_mask **mask, uint64_t *mask_number
 static bool supersede(struct ready *r, const struct ready_mask *mask)
 {
     if (atomic_load(&r->wanted) != r->noted) return false;
-    want(r, mask);
+    ready_want(r, mask);
     r->noted = atomic_load(&r->wanted);
     return true;
 }
@@ -237,8 +237,8 @@ static bool supersede(struct ready *r, const struct ready_mask *mask)
 /* Updates the comparison after a change of the ready masks or of the compared paths. Under paths_lock. */
 static void compare_again(struct ready *r)
 {
-    compare_renew(&r->compare, number_of(r, ready_find(r, r->compare.paths[0])),
-                  number_of(r, ready_find(r, r->compare.paths[1])));
+    compare_renew(&r->compare, ready_number_of(r, ready_find(r, r->compare.paths[0])),
+                  ready_number_of(r, ready_find(r, r->compare.paths[1])));
 }
 
 void ready_compare(struct ready *r, const char *a, const char *b)
@@ -251,7 +251,7 @@ void ready_compare(struct ready *r, const char *a, const char *b)
 }
 
 /* Makes a mask unavailable for requests. Under paths_lock. */
-static void hide(struct ready *r, struct ready_mask *m)
+static void ready_hide(struct ready *r, struct ready_mask *m)
 {
     m->path[0] = '\0';
     atomic_store(&m->at, 0);
@@ -262,7 +262,7 @@ bool ready_supersede(struct ready *r, const struct ready_mask *mask, struct read
 {
     paths_lock(r);
     bool good = supersede(r, mask);
-    if (good && gone) hide(r, gone);
+    if (good && gone) ready_hide(r, gone);
     paths_unlock(r);
     return good;
 }
@@ -279,7 +279,7 @@ struct ready_mask *ready_add(struct ready *r, const char *path, struct live_engi
     m->file = *file;
     if (responses) m->responses = *responses;
     int64_t at = 1 + (plays ? input_history_end(&r->stream->history) : e->failover->main.at);
-    atomic_store(&e->number, number_of(r, m));
+    atomic_store(&e->number, ready_number_of(r, m));
     if (!plays) atomic_store_explicit(&m->waiting, e, memory_order_release);
     paths_lock(r);
     memcpy(m->path, path, strlen(path) + 1);
@@ -305,8 +305,8 @@ bool ready_drop(struct ready *r, struct ready_mask *m)
 {
     paths_lock(r);
     uint64_t wanted = atomic_load(&r->wanted);
-    bool is_asked = wanted != r->noted && mask_of(r, wanted) == m;
-    if (!is_asked) hide(r, m);
+    bool is_asked = wanted != r->noted && ready_mask_of(r, wanted) == m;
+    if (!is_asked) ready_hide(r, m);
     paths_unlock(r);
     if (is_asked) return false;
     hc_responses_free(&m->responses);

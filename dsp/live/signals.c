@@ -86,7 +86,7 @@ static int64_t copy_newest(struct input_history *h, const float **rows, float *c
 }
 
 /* Copies again if the audio thread has overwritten frames meanwhile: this thread may have waited for long. */
-static void copy_whole(struct input_history *h, const float **rows, float *const *to, int n)
+static void signals_copy_whole(struct input_history *h, const float **rows, float *const *to, int n)
 {
     while (!input_history_kept(h, copy_newest(h, rows, to, n))) continue;
 }
@@ -97,7 +97,7 @@ bool signals_read(struct signals *s, struct input_history *input, int rate, floa
     if (!r && !(r = recording_open(s->n_in, s->n_out))) return false;
     atomic_store_explicit(&r->left, rate, memory_order_relaxed);
     atomic_store_explicit(&s->recording, r, memory_order_release);
-    copy_whole(input, r->read_rows, in, n);
-    copy_whole(&r->history, r->read_rows, out, n);
+    signals_copy_whole(input, r->read_rows, in, n);
+    signals_copy_whole(&r->history, r->read_rows, out, n);
     return true;
 }

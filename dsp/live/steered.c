@@ -120,7 +120,7 @@ static void next_apply(struct steered *s)
     steered_reset(s);
 }
 
-static bool is_same(const struct sent *a, const struct sent *b)
+static bool steered_is_same(const struct sent *a, const struct sent *b)
 {
     if (a->n != b->n) return false;
     for (int i = 0; i < a->n; i++)
@@ -165,7 +165,7 @@ static bool entries_update(struct steered *s, int source, int64_t now_us)
     sent->n = 0;
     if (source < set->n_sources)
         sent->n = bank_set_find(set, source, &target, s->positions->mixes, sent->entry, sent->weight);
-    if (before.stamp != NO_STAMP && is_same(&before, sent)) return false;
+    if (before.stamp != NO_STAMP && steered_is_same(&before, sent)) return false;
     sent->number++;
     return true;
 }

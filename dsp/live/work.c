@@ -110,7 +110,7 @@ static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
 }
 
 /* Reads the requests. true: the mask path[TEXT_CAP] must be loaded, whose request has this number and no answer. */
-static bool read_requests(hc_live *l, char *path, uint64_t *number)
+static bool work_read_requests(hc_live *l, char *path, uint64_t *number)
 {
     struct ready_mask *mask;
     uint64_t mask_number;
@@ -200,9 +200,9 @@ int hc_live_work(hc_live *l)
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
     ready_put_or_close(&l->ready, atomic_exchange_explicit(&l->returned, NULL, memory_order_acq_rel));
     ready_sweep(&l->ready);
-    /* With ready masks, which sources do not have, `newest` may be closed until read_requests names another one. */
+    /* With ready masks, which sources do not have, `newest` may be closed until work_read_requests names another. */
     if (l->newest && l->config.n_sources > 0) failover_sweep(l->newest->failover);
-    bool loads = read_requests(l, path, &number);
+    bool loads = work_read_requests(l, path, &number);
     bool new_backend = recovery_choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
@@ -243,7 +243,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     struct live_mask loaded;
     error = live_mask_adopt(&l->config, path, format.rate, format.trim_db, responses, &loaded, REASON(why, cap));
     if (!error) {
-        read_requests(l, replaced, &number);
+        work_read_requests(l, replaced, &number);
         error = mask_apply(l, path, &loaded, &format, &plays, REASON(why, cap));
     }
     if (plays) note_loaded(l, path, is_first);

@@ -497,8 +497,8 @@ static bool is_curve(const struct frames *frames, const char *note)
     return frames->samples[0] >= 0 && frames->samples[last] >= 1000;
 }
 
-static int read_text(const char *path, int skip, int max, struct frames *frames, struct mask_file *to,
-                     struct reason *why)
+static int mask_text_read(const char *path, int skip, int max, struct frames *frames, struct mask_file *to,
+                          struct reason *why)
 {
     struct text_line text = {.path = path, .note = to->note};
     int error = HC_OK;
@@ -645,7 +645,7 @@ int mask_file_read_text(struct mask_file *file, const char *path, int skip, int 
     struct frames frames = {.limits = limits};
     *file = (struct mask_file){0};
     int error = mask_file_check(path, why);
-    if (!error) error = read_text(path, skip, max, &frames, file, why);
+    if (!error) error = mask_text_read(path, skip, max, &frames, file, why);
     return channels_make(file, &frames, error, path, why);
 }
 

@@ -67,7 +67,7 @@ static int nearest_rate(const char *pattern, int to, int *rate)
     return 0;
 }
 
-static int refuse_length(const char *path, struct reason *why)
+static int pattern_refuse_length(const char *path, struct reason *why)
 {
     return fail(HC_EFILE, why, "%.200s: the path has %d bytes or more; use a shorter one", path, PATH_MAX);
 }
@@ -76,10 +76,10 @@ int rate_pattern_find(const char *path, int rate, struct rated_file *file, struc
 {
     *file = (struct rated_file){0};
     size_t length = strlen(path);
-    if (length >= sizeof file->path) return refuse_length(path, why);
+    if (length >= sizeof file->path) return pattern_refuse_length(path, why);
     memcpy(file->path, path, length + 1);
     if (!strstr(path, mark) || exists(path)) return HC_OK;
-    if (!fill(path, rate ? rate : EXAMPLE_RATE, file->missing)) return refuse_length(path, why);
+    if (!fill(path, rate ? rate : EXAMPLE_RATE, file->missing)) return pattern_refuse_length(path, why);
     file->rate = rate;
     int error = rate && exists(file->missing) ? 0 : nearest_rate(path, rate, &file->rate);
     if (error && error != ENOENT)

@@ -50,7 +50,7 @@ const struct raw_format *raw_format_find(const char *name)
 /* ---- samples ------------------------------------------------------------------------------------ */
 
 /* Converts one sample in the machine's byte order. */
-static float decode(const struct raw_format *format, const unsigned char *bytes)
+static float raw_decode(const struct raw_format *format, const unsigned char *bytes)
 {
     float single;
     double wide;
@@ -82,7 +82,7 @@ static void decode_all(const struct raw_format *format, unsigned char *bytes, si
             sample[k] = sample[size - 1 - k];
             sample[size - 1 - k] = kept;
         }
-        samples[i] = decode(format, sample);
+        samples[i] = raw_decode(format, sample);
     }
 }
 

@@ -34,7 +34,7 @@ static const struct container containers[] = {
     {"BW64", 12, 4, 4, 0, 2, false, "data", 0},
 };
 
-static bool look(const struct sound_part *s, int64_t at, void *to, size_t n)
+static bool header_look(const struct sound_part *s, int64_t at, void *to, size_t n)
 {
     if (at < 0 || at > s->bytes - (int64_t)n) return false;
     if (s->head) return memcpy(to, s->head + at, n);
@@ -44,7 +44,7 @@ static bool look(const struct sound_part *s, int64_t at, void *to, size_t n)
     return got == (ssize_t)n;
 }
 
-static uint64_t number(const unsigned char *bytes, int n, bool is_big)
+static uint64_t header_number(const unsigned char *bytes, int n, bool is_big)
 {
     uint64_t value = 0;
     for (int i = 0; i < n; i++) value = value << 8 | bytes[is_big ? i : n - 1 - i];
@@ -64,15 +64,16 @@ struct chunk {
     uint64_t size;          /* as the file has it */
 };
 
-static bool chunk_read(const struct sound_part *s, const struct container *c, int64_t at, struct chunk *chunk)
+static bool header_chunk_read(const struct sound_part *s, const struct container *c, int64_t at, struct chunk *chunk)
 {
     unsigned char size[8];
-    if (!look(s, at, chunk->id, (size_t)c->id_bytes) || !look(s, at + c->id_bytes, size, (size_t)c->size_bytes))
+    if (!header_look(s, at, chunk->id, (size_t)c->id_bytes) ||
+        !header_look(s, at + c->id_bytes, size, (size_t)c->size_bytes))
         return false;
     chunk->at = at;
     chunk->body = at + c->id_bytes + c->size_bytes;
     chunk->next = INT64_MAX;
-    chunk->size = number(size, c->size_bytes, c->is_big);
+    chunk->size = header_number(size, c->size_bytes, c->is_big);
     int64_t head = c->size_counts ? 0 : chunk->body - at;
     if (chunk->size >= (uint64_t)c->size_counts && chunk->size < INT64_MAX / 2)
         chunk->next = at + head + ((int64_t)chunk->size + c->alignment - 1) / c->alignment * c->alignment;
@@ -84,7 +85,7 @@ static bool are_chunks(const struct sound_part *s, const struct container *c, in
 {
     for (int n = 0; n < MAX_CHUNKS && at < s->bytes; n++) {
         struct chunk chunk;
-        if (!chunk_read(s, c, at, &chunk)) return false;
+        if (!header_chunk_read(s, c, at, &chunk)) return false;
         for (int i = 0; i < 4; i++)
             if (chunk.id[i] < ' ' || chunk.id[i] > '~') return false;
         if (chunk.next > s->bytes + c->alignment - 1) return false;
@@ -143,13 +144,13 @@ const char *sound_foreign(const char *head, size_t bytes)
 
 /* ---- the width of the samples ------------------------------------------------------------------- */
 
-static int check_format(const struct sound_part *s, const struct container *c, const struct chunk *chunk,
-                        struct sound_header *header, const char *path, struct reason *why)
+static int header_check_format(const struct sound_part *s, const struct container *c, const struct chunk *chunk,
+                               struct sound_header *header, const char *path, struct reason *why)
 {
     unsigned char f[EXTENSIBLE_BYTES] = {0};
-    bool is_wide = look(s, chunk->body, f, sizeof f) && chunk->size >= (uint64_t)c->size_counts + sizeof f;
-    if (!is_wide && !look(s, chunk->body, f, 16)) return HC_OK;
-#define FIELD(at, n) number(f + (at), n, c->is_big)
+    bool is_wide = header_look(s, chunk->body, f, sizeof f) && chunk->size >= (uint64_t)c->size_counts + sizeof f;
+    if (!is_wide && !header_look(s, chunk->body, f, 16)) return HC_OK;
+#define FIELD(at, n) header_number(f + (at), n, c->is_big)
     uint64_t tag = FIELD(0, 2), n = FIELD(2, 2), rate = FIELD(4, 4), byte_rate = FIELD(8, 4);
     uint64_t align = FIELD(12, 2), bits = FIELD(14, 2), width = (bits + 7) / 8;
     if (tag == TAG_EXTENSIBLE && is_wide) {
@@ -191,8 +192,8 @@ static void check_length(const struct sound_part *s, const struct container *c, 
     unsigned char wide[8];
     int64_t start = chunk->body + (c->size_counts ? 0 : c->empty);
     uint64_t size = chunk->size;
-    bool is_caf = c->magic[0] == 'c', has_wide = ds64 && look(s, ds64, wide, sizeof wide);
-    if (has_wide && (size == 0 || size == UINT32_MAX)) size = number(wide, 8, c->is_big);
+    bool is_caf = c->magic[0] == 'c', has_wide = ds64 && header_look(s, ds64, wide, sizeof wide);
+    if (has_wide && (size == 0 || size == UINT32_MAX)) size = header_number(wide, 8, c->is_big);
     const uint64_t bytes_left = (uint64_t)(s->bytes - chunk->body) + (uint64_t)c->size_counts;
     if (!s->head && size > bytes_left) check_excess(size, header);
     if ((size > (uint64_t)c->empty && !(size == UINT64_MAX && (is_caf || has_wide))) || s->bytes < start) return;
@@ -207,9 +208,11 @@ static void check_length(const struct sound_part *s, const struct container *c, 
 static void check_au(const struct sound_part *s, struct sound_header *header)
 {
     unsigned char head[12];
-    if (!look(s, 0, head, sizeof head)) return;
+    if (!header_look(s, 0, head, sizeof head)) return;
     bool is_big = head[0] == '.';
-    if (number(head + 8, 4, is_big) != 0 || (!s->head && (uint64_t)s->bytes <= number(head + 4, 4, is_big))) return;
+    if (header_number(head + 8, 4, is_big) != 0 ||
+        (!s->head && (uint64_t)s->bytes <= header_number(head + 4, 4, is_big)))
+        return;
     header->is_unclosed = true;
     edit(header, 8, 4, is_big, UINT32_MAX);
 }
@@ -220,7 +223,7 @@ static void check_flac(const struct sound_part *s, struct sound_header *header)
     static const char tag[] = "WAVEFORMATEXTENSIBLE_CHANNEL_MASK=0x";
     char head[(16 << 10) + 1];
     size_t n = s->bytes < (int64_t)sizeof head ? (size_t)s->bytes : sizeof head - 1;
-    const char *found = look(s, 0, head, n) ? memmem(head, n, tag, sizeof tag - 1) : NULL;
+    const char *found = header_look(s, 0, head, n) ? memmem(head, n, tag, sizeof tag - 1) : NULL;
     head[n] = 0;
     if (found) header->loudspeakers = (int64_t)(strtoul(found + sizeof tag - 1, NULL, 16) & UINT32_MAX);
 }
@@ -233,8 +236,8 @@ int sound_header_read(struct sound_part *s, const char *path, struct reason *why
     char head[FOREIGN_HEAD];
     size_t n_head = s->bytes < FOREIGN_HEAD ? (size_t)s->bytes : FOREIGN_HEAD;
     *header = (struct sound_header){.loudspeakers = NO_LOUDSPEAKERS};
-    if (look(s, 0, head, n_head)) header->foreign = sound_foreign(head, n_head);
-    if (!look(s, 0, magic, sizeof magic)) return HC_OK;
+    if (header_look(s, 0, head, n_head)) header->foreign = sound_foreign(head, n_head);
+    if (!header_look(s, 0, magic, sizeof magic)) return HC_OK;
     if (memcmp(magic, ".snd", 4) == 0 || memcmp(magic, "dns.", 4) == 0) check_au(s, header);
     if (memcmp(magic, "fLaC", 4) == 0) check_flac(s, header);
     while (c < end && memcmp(magic, c->magic, 4) != 0) c++;
@@ -245,11 +248,11 @@ int sound_header_read(struct sound_part *s, const char *path, struct reason *why
     int64_t ds64 = 0;
     bool has_format = false, is_end = false;
     int error = HC_OK;
-    for (int n = 0; n < MAX_CHUNKS && !error && !is_end && chunk_read(s, c, chunk.next, &chunk); n++) {
+    for (int n = 0; n < MAX_CHUNKS && !error && !is_end && header_chunk_read(s, c, chunk.next, &chunk); n++) {
         is_end = memcmp(chunk.id, c->data, 4) == 0;
         if (memcmp(chunk.id, "ds64", 4) == 0) ds64 = chunk.body + 8;
         if (memcmp(chunk.id, "fmt ", 4) == 0 && !has_format) {
-            error = check_format(s, c, &chunk, header, path, why);
+            error = header_check_format(s, c, &chunk, header, path, why);
             has_format = true;
         }
         if (is_end) check_length(s, c, &chunk, ds64, header);

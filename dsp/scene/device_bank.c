@@ -20,7 +20,7 @@ void bank_meter_release(struct bank_meter *meter)
     if (meter && atomic_fetch_sub(&meter->users, 1) == 1) free(meter);
 }
 
-static int check_shape(const hc_bank_data *data, struct reason *why)
+static int bank_check_shape(const hc_bank_data *data, struct reason *why)
 {
     if (!data || data->size < offsetof(hc_bank_data, position) || !data->taps)
         return fail(HC_EINVAL, why, "bank: the data, its size or its taps are missing; pass all");
@@ -30,7 +30,7 @@ static int check_shape(const hc_bank_data *data, struct reason *why)
     return HC_OK;
 }
 
-static int check_taps(const hc_bank_data *data, struct reason *why)
+static int bank_check_taps(const hc_bank_data *data, struct reason *why)
 {
     for (int e = 0; e < data->n_entries; e++) {
         for (int o = 0; o < data->n_out; o++) {
@@ -47,13 +47,13 @@ static int check_taps(const hc_bank_data *data, struct reason *why)
 
 int bank_check(const hc_bank_data *data, struct reason *why)
 {
-    int error = check_shape(data, why);
-    return error ? error : check_taps(data, why);
+    int error = bank_check_shape(data, why);
+    return error ? error : bank_check_taps(data, why);
 }
 
-static int check(const struct scene_plan *plan, int n_out, const hc_bank_data *data, struct reason *why)
+static int device_bank_check(const struct scene_plan *plan, int n_out, const hc_bank_data *data, struct reason *why)
 {
-    int error = check_shape(data, why);
+    int error = bank_check_shape(data, why);
     if (error) return error;
     if (data->n_out > n_out)
         return fail(HC_EINVAL, why, "bank: n_out %d is out of range; give 1 to the engine's n_out, %d", data->n_out,
@@ -61,13 +61,13 @@ static int check(const struct scene_plan *plan, int n_out, const hc_bank_data *d
     if (data->n_taps > plan->bank_taps)
         return fail(HC_EINVAL, why, "bank: n_taps %d is out of range; give 1 to the engine's bank_taps, %d",
                     data->n_taps, plan->bank_taps);
-    return check_taps(data, why);
+    return bank_check_taps(data, why);
 }
 
 int bank_prepare(const struct scene_backend *backend, int device, const struct scene_plan *plan, int n_out,
                  struct bank_meter *meter, const hc_bank_data *data, hc_bank **out, struct reason *why)
 {
-    int error = check(plan, n_out, data, why);
+    int error = device_bank_check(plan, n_out, data, why);
     if (error) return error;
     banks_sweep();
     hc_bank *bank = calloc(1, sizeof *bank);

@@ -20,7 +20,7 @@ struct hc_renderer {
 };
 
 /* Finds the backend and the device by name ("auto": see gpu_rules.h). Writes its description to `text`, if not NULL. */
-static int choose_backend(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
+static int render_choose_backend(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
 {
     const struct backend *backend;
     char seen[HC_DEVICE_CAP];
@@ -60,10 +60,10 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     r->bank = (struct render_bank){data->n_entries, data->n_out};
     struct render_setup setup = {.step = c.step, .n_threads = c.n_threads, .data = data};
     const char *name = c.backend ? c.backend : "auto";
-    error = choose_backend(r, name, &setup.device, c.device, REASON(why, cap));
+    error = render_choose_backend(r, name, &setup.device, c.device, REASON(why, cap));
     if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     if (error && strcmp(name, "auto") == 0) { /* the GPU fails, for example with long steps: use the CPU */
-        error = choose_backend(r, "cpu", &setup.device, c.device, REASON(why, cap));
+        error = render_choose_backend(r, "cpu", &setup.device, c.device, REASON(why, cap));
         if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     }
     if (error)

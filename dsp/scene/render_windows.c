@@ -82,7 +82,7 @@ static struct source_terms terms_of(const hc_step *step)
     return terms;
 }
 
-static bool is_same(const struct source_terms *a, const struct source_terms *b)
+static bool windows_are_same(const struct source_terms *a, const struct source_terms *b)
 {
     bool same = a->n == b->n;
     for (int k = 0; same && k < a->n; k++)
@@ -113,7 +113,7 @@ static bool apply_steps(struct resolver *r, int64_t edge)
         if (!r->last[s]) continue;
         struct source_terms terms = terms_of(r->last[s]);
         r->last[s] = NULL;
-        if (is_same(&r->now[s], &terms)) continue;
+        if (windows_are_same(&r->now[s], &terms)) continue;
         r->n_total += terms.n - r->now[s].n;
         r->now[s] = terms;
         any = true;

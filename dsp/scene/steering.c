@@ -43,7 +43,7 @@ double steering_memory(int n_sources)
     return n_sources * (double)(sizeof(struct source_mix) + sizeof(struct scene_term) * 2 * HC_MAX_SOUNDING);
 }
 
-static struct scene_term *find(struct source_mix *mix, const hc_bank *bank, int entry)
+static struct scene_term *steering_find(struct source_mix *mix, const hc_bank *bank, int entry)
 {
     for (int i = 0; i < mix->n; i++)
         if (mix->terms[i].bank == bank && mix->terms[i].entry == entry) return &mix->terms[i];
@@ -57,7 +57,7 @@ static int count_new(struct source_mix *mix, const struct steer_request *request
     for (int i = 0; i < request->n; i++) {
         bool is_first = true;
         for (int k = 0; k < i; k++) is_first = is_first && request->entry[k] != request->entry[i];
-        n += is_first && !find(mix, request->bank, request->entry[i]);
+        n += is_first && !steering_find(mix, request->bank, request->entry[i]);
     }
     return n;
 }
@@ -75,7 +75,7 @@ static bool aim(struct source_mix *mix, int source, const struct steer_request *
         mix->terms[i].target = 0;
     }
     for (int i = 0; i < request->n; i++) {
-        struct scene_term *term = find(mix, request->bank, request->entry[i]);
+        struct scene_term *term = steering_find(mix, request->bank, request->entry[i]);
         if (!term) {
             term = &mix->terms[mix->n++];
             *term = (struct scene_term){.bank = request->bank, .source = source, .entry = request->entry[i]};
@@ -87,7 +87,7 @@ static bool aim(struct source_mix *mix, int source, const struct steer_request *
     return true;
 }
 
-static void move(struct source_mix *mix)
+static void steering_move(struct source_mix *mix)
 {
     int n = 0, left = mix->hops_left--;
     for (int i = 0; i < mix->n; i++) {
@@ -128,7 +128,7 @@ static bool jump(struct source_mix *mix, int source, const struct steer_request 
 }
 
 /* Moves a source's mix to the next edge. Returns true if weights change there. */
-static bool step(struct source_mix *mix, int source, const struct wanted *wanted, int n_hops, bool at_once)
+static bool mix_step(struct source_mix *mix, int source, const struct wanted *wanted, int n_hops, bool at_once)
 {
     bool changed = false;
     if (at_once || n_hops == 1) {
@@ -141,7 +141,7 @@ static bool step(struct source_mix *mix, int source, const struct wanted *wanted
         if (changed) mix->hops_left = n_hops;
     }
     if (mix->hops_left == 0) return false;
-    move(mix);
+    steering_move(mix);
     return true;
 }
 
@@ -163,7 +163,7 @@ bool steering_step(struct steering *s, const struct wanted *wanted, bool at_once
             __builtin_prefetch(&s->mixes[i + PREFETCH], 1);
             __builtin_prefetch(&wanted[i + PREFETCH]);
         }
-        if (step(&s->mixes[i], i, &wanted[i], s->n_hops, at_once) && !changed) {
+        if (mix_step(&s->mixes[i], i, &wanted[i], s->n_hops, at_once) && !changed) {
             changed = true;
             for (int k = 0; k < i; k++) list_add(other, &s->mixes[k]);
         }

@@ -15,7 +15,7 @@
 
 static const char blanks[] = " \t\r", separators[] = " \t\r,;";
 
-struct reading {
+struct curve_reading {
     struct frequency_curve *curve;
     size_t capacity;
     int line;
@@ -25,14 +25,14 @@ struct reading {
     size_t cap;
 };
 
-static bool refuse_line(struct reading *r, const char *reason)
+static bool refuse_line(struct curve_reading *r, const char *reason)
 {
     snprintf(r->why, r->cap, "%s", reason);
     return false;
 }
 
 /* Appends a point that has n columns. */
-static bool add_point(struct reading *r, const double *column, int n)
+static bool add_point(struct curve_reading *r, const double *column, int n)
 {
     double hz = column[0], db = column[1];
     bool has_phase = n > 2 && isfinite(column[2]);
@@ -57,7 +57,7 @@ static bool begins_number(char c)
 }
 
 /* Reads the numbers up to `end`; the first two or three are a point. Refuses a comma that may be a decimal comma. */
-static bool read_point(struct reading *r, const char *at, const char *end)
+static bool read_point(struct curve_reading *r, const char *at, const char *end)
 {
     double value[3] = {0};
     int n = 0;
@@ -89,7 +89,7 @@ static bool read_point(struct reading *r, const char *at, const char *end)
     return add_point(r, value, n);
 }
 
-static bool read_pairs(struct reading *r, const char *text, const char *end)
+static bool read_pairs(struct curve_reading *r, const char *text, const char *end)
 {
     r->n_columns = 2;
     while (text < end) {
@@ -102,7 +102,7 @@ static bool read_pairs(struct reading *r, const char *text, const char *end)
 }
 
 /* Reads a number behind blanks. Returns the address behind the number; NULL: no number before `end`. */
-static const char *read_number(const char *at, const char *end, double *number)
+static const char *curve_read_number(const char *at, const char *end, double *number)
 {
     at += strspn(at, blanks);
     if (at >= end || !begins_number(*at)) return NULL;
@@ -111,7 +111,7 @@ static const char *read_number(const char *at, const char *end, double *number)
 }
 
 /* Looks for the sensitivity of a microphone in a line that is not a point. */
-static void read_sensitivity(struct reading *r, const char *line, const char *end)
+static void read_sensitivity(struct curve_reading *r, const char *line, const char *end)
 {
     static const char factor[] = "Sens Factor";
     const char *at = memmem(line, (size_t)(end - line), factor, strlen(factor));
@@ -120,14 +120,14 @@ static void read_sensitivity(struct reading *r, const char *line, const char *en
         at += strlen(factor) + strspn(at + strlen(factor), blanks);
         at = at < end && *at == '=' ? at + 1 : NULL;
     } else if (*line == '*') {
-        at = read_number(line + 1, end, &hz);
+        at = curve_read_number(line + 1, end, &hz);
         if (at) at += strspn(at, blanks);
         at = at && strncasecmp(at, "Hz", 2) == 0 ? at + 2 : NULL;
     }
-    if (at && read_number(at, end, &db) && isnan(r->curve->sensitivity_db)) r->curve->sensitivity_db = db;
+    if (at && curve_read_number(at, end, &db) && isnan(r->curve->sensitivity_db)) r->curve->sensitivity_db = db;
 }
 
-static bool read_curve_line(struct reading *r, const char *line, const char *end)
+static bool read_curve_line(struct curve_reading *r, const char *line, const char *end)
 {
     static const char graphic[] = "GraphicEQ:";
     line += strspn(line, blanks);
@@ -139,7 +139,7 @@ static bool read_curve_line(struct reading *r, const char *line, const char *end
     return true;
 }
 
-static bool read_curve_lines(struct reading *r, const char *text)
+static bool read_curve_lines(struct curve_reading *r, const char *text)
 {
     if (strncmp(text, "\xef\xbb\xbf", 3) == 0) text += 3; /* byte order mark of UTF-8 */
     while (*text) {
@@ -153,7 +153,7 @@ static bool read_curve_lines(struct reading *r, const char *text)
 }
 
 /* Sorts the points, and refuses two gains at one frequency. */
-static bool finish_curve(struct reading *r)
+static bool finish_curve(struct curve_reading *r)
 {
     struct frequency_curve *curve = r->curve;
     size_t n = 0;
@@ -173,7 +173,7 @@ static bool finish_curve(struct reading *r)
     return true;
 }
 
-static bool finish_or_free(struct reading *r, bool good)
+static bool finish_or_free(struct curve_reading *r, bool good)
 {
     if (good && finish_curve(r)) return true;
     frequency_curve_free(r->curve);
@@ -181,7 +181,7 @@ static bool finish_or_free(struct reading *r, bool good)
 }
 
 /* Names the column of the gain if the header of a table has a name for each of three columns or more. */
-static void name_column(struct reading *r)
+static void name_column(struct curve_reading *r)
 {
     const char *at = r->header, *name[3] = {"", "", ""};
     int n = 0, width = 0;
@@ -199,7 +199,7 @@ static void name_column(struct reading *r)
 
 bool frequency_curve_read(struct frequency_curve *curve, const char *text, int *line, char *why, size_t cap)
 {
-    struct reading r = {.curve = curve, .why = why, .cap = cap};
+    struct curve_reading r = {.curve = curve, .why = why, .cap = cap};
     *curve = (struct frequency_curve){.sensitivity_db = NAN};
     bool good = finish_or_free(&r, read_curve_lines(&r, text));
     if (good) name_column(&r);
@@ -209,7 +209,7 @@ bool frequency_curve_read(struct frequency_curve *curve, const char *text, int *
 
 bool frequency_curve_read_pairs(struct frequency_curve *curve, const char *text, char *why, size_t cap)
 {
-    struct reading r = {.curve = curve, .why = why, .cap = cap};
+    struct curve_reading r = {.curve = curve, .why = why, .cap = cap};
     *curve = (struct frequency_curve){.sensitivity_db = NAN};
     return finish_or_free(&r, read_pairs(&r, text, text + strlen(text)));
 }

@@ -20,7 +20,7 @@ bool recursion_is_stable(const double *a, int n_a)
     return true;
 }
 
-static void run(const double *b, int n_b, const double *a, int n_a, double *h, int n)
+static void recursive_run(const double *b, int n_b, const double *a, int n_a, double *h, int n)
 {
     for (int i = 0; i < n; i++) {
         double y = i < n_b ? b[i] : 0;
@@ -36,7 +36,7 @@ int recursion_taps(const double *b, int n_b, const double *a, int n_a, double er
     for (int n = n_b + 4096;; n *= 2) {
         double *h = *taps = malloc((size_t)n * sizeof *h);
         if (!h) return 0;
-        run(b, n_b, a, n_a, h, n);
+        recursive_run(b, n_b, a, n_a, h, n);
         if (n_a == 1 || n / 2 > max || (n / 2 >= n_b && response_cut(h, n, error_db - 20, n, NULL) <= n / 2))
             return response_cut(h, n, error_db, max, rest_db);
         free(h);

@@ -201,7 +201,7 @@ static bool gpu_pays_off(const struct batch *batch)
     return gpu_pays_off_for_batch(bytes / batch->settings->n_shards, processors_usable());
 }
 
-static bool choose_backend(struct batch *batch)
+static bool batch_choose_backend(struct batch *batch)
 {
     const struct batch_settings *s = batch->settings;
     bool automatic = strcmp(s->backend, "auto") == 0;
@@ -273,7 +273,7 @@ static bool open_journal(struct batch *batch)
     return journal_open(&batch->journal, &location, s->resume, s->report != NULL, batch->why, sizeof batch->why);
 }
 
-static bool read_list(struct manifest *manifest, const struct batch_settings *s, char *why, size_t cap)
+static bool batch_read_list(struct manifest *manifest, const struct batch_settings *s, char *why, size_t cap)
 {
     struct manifest_defaults defaults = s->defaults;
     char container[32] = "";
@@ -342,7 +342,7 @@ static int run_batch(struct batch *batch, double start)
     const struct batch_settings *s = batch->settings;
     struct part_file part = {.fd = -1};
     const bool finds_t30 = s->report != NULL;
-    bool ready = batch_plan_make(batch) && batch_spares_inputs(batch) && choose_backend(batch) &&
+    bool ready = batch_plan_make(batch) && batch_spares_inputs(batch) && batch_choose_backend(batch) &&
                  make_folder(s->folder, batch->why, sizeof batch->why) &&
                  (!s->report || part_file_open(&part, s->report, batch->why, sizeof batch->why)) && open_journal(batch);
     if (ready) {
@@ -383,7 +383,7 @@ int batch_command(int argc, char **argv)
     int status = batch_parse(argc, argv, &s);
     if (status >= 0) return status;
     double start = stopwatch_now();
-    if (!read_list(&manifest, &s, why, sizeof why)) return message_error("%s", why);
+    if (!batch_read_list(&manifest, &s, why, sizeof why)) return message_error("%s", why);
     int n = snprintf(hashed, sizeof hashed, "%s %s %s%s%s%.500s", HC_VERSION, s.method,
                      s.format_text ? s.format_text : "", s.dither == DITHER_OFF ? " undithered" : "",
                      s.defaults.members ? " members " : "", s.defaults.members ? s.defaults.members : "");

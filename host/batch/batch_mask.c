@@ -29,7 +29,7 @@ static void mask_keep_frames(hc_responses *mask, int first, int n_frames, int n_
 static bool batch_mask_cut(struct batch_mask *mask)
 {
     hc_responses *responses = &mask->responses;
-    const struct mask_key *key = &mask->key;
+    const struct batch_mask_key *key = &mask->key;
     mask->n_frames = routes_taps(responses->routes, responses->n_routes);
     if (!key->align && isinf(key->early_ms)) return true;
     if (responses->n_channels == 0)
@@ -52,12 +52,12 @@ static bool batch_mask_cut(struct batch_mask *mask)
 
 static void mask_init(struct cache_entry *entry, const void *key)
 {
-    ((struct batch_mask *)entry)->key = *(const struct mask_key *)key;
+    ((struct batch_mask *)entry)->key = *(const struct batch_mask_key *)key;
 }
 
 static bool mask_has_key(const struct cache_entry *entry, const void *key)
 {
-    const struct mask_key *a = &((const struct batch_mask *)entry)->key, *b = key;
+    const struct batch_mask_key *a = &((const struct batch_mask *)entry)->key, *b = key;
     return a->n_in == b->n_in && a->rate == b->rate && a->align == b->align && a->early_ms == b->early_ms;
 }
 
@@ -82,7 +82,7 @@ static bool find_t30(struct batch_mask *mask)
 static bool batch_mask_load(struct cache_entry *entry, const void *finds_t30)
 {
     struct batch_mask *mask = (struct batch_mask *)entry;
-    const struct mask_key *key = &mask->key;
+    const struct batch_mask_key *key = &mask->key;
     hc_responses *taps = &mask->responses;
     entry->bytes = (int64_t)sizeof *mask;
     mask->t30_s = NAN;

@@ -12,7 +12,7 @@
 #include "cache.h"
 #include "dsp/haloconv_masks.h"
 
-struct mask_key {
+struct batch_mask_key {
     int n_in;        /* inputs to route; 0: a noise, which has no routes */
     int rate;        /* rate of the input: the file is resampled to this rate */
     bool align;      /* leave out the frames in front of the direct sound */
@@ -21,7 +21,7 @@ struct mask_key {
 
 struct batch_mask {
     struct cache_entry entry;
-    struct mask_key key;
+    struct batch_mask_key key;
     hc_responses responses;
     int n_frames; /* length of the mask without the cut by early_ms; sets the range of the output */
     int onset;    /* the direct sound's frame before the cut; 0 if neither align nor early_ms is set */

@@ -43,7 +43,7 @@ static bool open_sound(struct file_job *job, char *why, size_t cap)
 static bool open_mask(struct file_job *job, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
-    const struct mask_key key = {job->n_in, job->in.rate, row->align, row->early_ms};
+    const struct batch_mask_key key = {job->n_in, job->in.rate, row->align, row->early_ms};
     job->mask = cache_get(&job->batch->masks, row->mask, &key, why, cap);
     if (!job->mask) return false;
     const hc_responses *responses = &job->mask->responses;

@@ -141,7 +141,7 @@ bool journal_close(struct journal *journal, char *why, size_t cap)
 }
 
 /* Appends a line, and frees it. may_sync: about once a second this call waits for the disk; other workers go on. */
-static bool add_line(struct journal *journal, char *line, bool may_sync, char *why, size_t cap)
+static bool journal_add_line(struct journal *journal, char *line, bool may_sync, char *why, size_t cap)
 {
     size_t length = strlen(line);
     line[length] = '\n';
@@ -156,7 +156,7 @@ static bool add_line(struct journal *journal, char *line, bool may_sync, char *w
     return !error || journal_write_failed(error, why, cap);
 }
 
-static bool refuse_line(char *why, size_t cap)
+static bool journal_refuse_line(char *why, size_t cap)
 {
     return message_write(why, cap, "the journal: no memory for a line; free some memory");
 }
@@ -174,15 +174,15 @@ bool journal_add(struct journal *journal, struct journal_entry entry, const char
                  "\t%s %s",
                  entry.hash, entry.bytes, journal_hash_text(output), time_us, states[ROW_INPUT], states[ROW_MASK],
                  states[ROW_NOISE], states[ROW_PATH], entry.figures, output) < 0)
-        return refuse_line(why, cap);
+        return journal_refuse_line(why, cap);
     message_clean(strchr(line, ' ')); /* a line end in the name must not begin another entry */
-    return add_line(journal, line, true, why, cap);
+    return journal_add_line(journal, line, true, why, cap);
 }
 
 bool journal_add_failure(struct journal *journal, size_t row, const char *reason, char *why, size_t cap)
 {
     char *line = NULL;
-    if (asprintf(&line, "# row %zu failed: %s", row, reason) < 0) return refuse_line(why, cap);
+    if (asprintf(&line, "# row %zu failed: %s", row, reason) < 0) return journal_refuse_line(why, cap);
     message_clean(line);
-    return add_line(journal, line, false, why, cap);
+    return journal_add_line(journal, line, false, why, cap);
 }

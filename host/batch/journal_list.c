@@ -137,7 +137,7 @@ bool journal_list_read_folder(struct journal_list *list, const char *folder, cha
 
 /* ---- looking up --------------------------------------------------------------------------------- */
 
-static int by_output(const void *a, const void *b)
+static int journal_by_output(const void *a, const void *b)
 {
     const struct journal_entry *p = a, *q = b;
     if (p->output != q->output) return p->output < q->output ? -1 : 1;
@@ -152,7 +152,7 @@ static int by_row(const void *a, const void *b)
 
 void journal_list_sort(struct journal_list *list)
 {
-    if (list->n) qsort(list->entries, list->n, sizeof *list->entries, by_output);
+    if (list->n) qsort(list->entries, list->n, sizeof *list->entries, journal_by_output);
     list->n_older = 0;
     for (size_t i = 0; i < list->n; i++)
         list->n_older +=
@@ -166,7 +166,7 @@ const struct journal_entry *journal_list_find(const struct journal_list *list, c
     size_t from = 0, to = list->n; /* from: counts the entries up to the key in sorted order */
     while (from < to) {
         size_t middle = from + (to - from) / 2;
-        if (by_output(&list->entries[middle], &key) <= 0)
+        if (journal_by_output(&list->entries[middle], &key) <= 0)
             from = middle + 1;
         else
             to = middle;

@@ -74,7 +74,7 @@ static int column_of(const char *name)
 }
 
 /* Is the name in the list? A list of MESSAGE_CAP bytes is full: each JSON object may have other keys. */
-static bool is_listed(const char *list, const char *name)
+static bool manifest_is_listed(const char *list, const char *name)
 {
     size_t n = strnlen(name, 60);
     for (const char *at = list; at; at = strstr(at, ", ") ? strstr(at, ", ") + 2 : NULL)
@@ -86,7 +86,7 @@ static void unused_add(struct manifest *manifest, const char *name)
 {
     char *longer = NULL;
     const char *before = manifest->unused ? manifest->unused : "";
-    if (is_listed(before, name)) return;
+    if (manifest_is_listed(before, name)) return;
     if (asprintf(&longer, "%s%s%.60s", before, *before ? ", " : "", name) < 0) return; /* left out of the note */
     free(manifest->unused);
     manifest->unused = longer;

@@ -54,7 +54,7 @@ static bool batch_bank_load(struct cache_entry *entry, const void *data)
     return true;
 }
 
-static void bank_free(struct cache_entry *entry)
+static void moving_job_bank_free(struct cache_entry *entry)
 {
     struct batch_bank *bank = (struct batch_bank *)entry;
     hc_renderer_close(bank->renderer);
@@ -67,7 +67,7 @@ const struct cache_kind batch_banks = {.size = sizeof(struct batch_bank),
                                        .init = bank_init,
                                        .has_key = bank_has_key,
                                        .load = batch_bank_load,
-                                       .free = bank_free};
+                                       .free = moving_job_bank_free};
 
 /* Calls hc_render, one thread at a time. */
 static bool bank_render(struct batch_bank *bank, const hc_render_job *jobs, int n, char *why, size_t cap)

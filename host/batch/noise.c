@@ -9,7 +9,7 @@
 bool noise_open(struct batch_noise *noise, struct cache *masks, const char *path, int rate, int n_channels, char *why,
                 size_t cap)
 {
-    const struct mask_key key = {.rate = rate, .early_ms = INFINITY};
+    const struct batch_mask_key key = {.rate = rate, .early_ms = INFINITY};
     noise->file = cache_get(masks, path, &key, why, cap);
     noise->n_channels = n_channels;
     if (!noise->file) return false;

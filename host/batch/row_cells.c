@@ -46,7 +46,7 @@ static int word_of(const char *text, const char *const *words)
     return -1;
 }
 
-static bool seed_read(const char *text, uint64_t *seed)
+static bool row_seed_read(const char *text, uint64_t *seed)
 {
     char *end;
     errno = 0;
@@ -94,7 +94,7 @@ static const char *cell_read(struct row_reader *reader, struct manifest_row *row
         row->level = (enum level)word;
         break;
     case SEED:
-        return seed_read(text, &row->seed) ? NULL : "a whole number from 0 on";
+        return row_seed_read(text, &row->seed) ? NULL : "a whole number from 0 on";
     case START:
         return number_is(text, 0, longest_s, &row->start_s) ? NULL : "seconds from 0 on";
     case LENGTH:

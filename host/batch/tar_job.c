@@ -66,7 +66,7 @@ static bool commit(struct batch *batch, struct tar_source *tar, char *why, size_
 }
 
 /* Commits a complete tar file; ends the run after a failure. why: the reason of TAR_BROKEN. */
-static void go_on(struct batch *batch, struct tar_source *tar, enum tar_progress progress, char *why, size_t cap)
+static void tar_go_on(struct batch *batch, struct tar_source *tar, enum tar_progress progress, char *why, size_t cap)
 {
     if (progress == TAR_BROKEN || (progress == TAR_COMPLETE && !commit(batch, tar, why, cap))) batch_stop(batch, why);
 }
@@ -82,7 +82,7 @@ void tar_job_put(const struct file_job *job, char *figures, const int64_t *count
     for (int c = 0; c < N_COUNTS; c++) tar->counts[c] += counts[c];
     pthread_mutex_unlock(&tar->lock);
     if (figures) progress = tar_output_put(tar->file, job->row->member, name, job->content, why, sizeof why);
-    go_on(job->batch, tar, progress, why, sizeof why);
+    tar_go_on(job->batch, tar, progress, why, sizeof why);
 }
 
 void tar_job_leave_out(const struct file_job *job)
@@ -97,5 +97,5 @@ void tar_job_leave_out(const struct file_job *job)
     enum tar_progress progress = TAR_BROKEN;
     if (tar_job_open(job, why, sizeof why))
         progress = tar_output_leave_out(tar->file, job->row->member, why, sizeof why);
-    go_on(job->batch, tar, progress, why, sizeof why);
+    tar_go_on(job->batch, tar, progress, why, sizeof why);
 }

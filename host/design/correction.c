@@ -84,7 +84,7 @@ static void find_spectrum(struct correction_work *w, const struct correction_res
 }
 
 /* Adds a position, with its level as measured by the windowed response. */
-static void add_position(struct correction_work *w, const struct correction_response *r, int direct)
+static void correction_add_position(struct correction_work *w, const struct correction_response *r, int direct)
 {
     find_spectrum(w, r, direct, w->settings->cycles);
     double *power = w->octaves; /* free until the smoothing */
@@ -112,7 +112,7 @@ static void add_positions(struct correction_work *w, int ch)
     memset(w->whole, 0, n * sizeof *w->whole);
     w->level_db = 0;
     for (int i = ch; i < w->n_positions * w->n_channels; i += w->n_channels)
-        add_position(w, &w->responses[i], w->direct[i]);
+        correction_add_position(w, &w->responses[i], w->direct[i]);
     if (!w->settings->complex_average) return;
     for (size_t k = 0; k < n; k++) {
         w->windowed[k] = bin_power(w->sum[k]);

@@ -15,13 +15,13 @@ enum { MAX_TAPS = 1 << 22, MAX_SECTIONS = 4 * CROSSOVER_MAX_CUTOFFS };
 
 enum kind { LOWPASS, HIGHPASS, ALLPASS };
 
-struct sections {
+struct way_sections {
     struct biquad list[MAX_SECTIONS];
     int n;
 };
 
 /* Adds the Butterworth filter of half the crossover's order at a cutoff, once (power 1) or squared (2). */
-static void add_butterworth(struct sections *s, const struct crossover *c, enum kind kind, int cutoff, int power)
+static void add_butterworth(struct way_sections *s, const struct crossover *c, enum kind kind, int cutoff, int power)
 {
     static const enum biquad_kind first_order[] = {BIQUAD_LOWPASS_1, BIQUAD_HIGHPASS_1, BIQUAD_ALLPASS_1};
     static const enum biquad_kind second_order[] = {BIQUAD_LOWPASS, BIQUAD_HIGHPASS, BIQUAD_ALLPASS};
@@ -33,7 +33,7 @@ static void add_butterworth(struct sections *s, const struct crossover *c, enum 
 }
 
 /* The sections of a band. Returns its sign: the two sides of order 2 add up if one of them is inverted. */
-static double band_sections(const struct crossover *c, int way, struct sections *s)
+static double band_sections(const struct crossover *c, int way, struct way_sections *s)
 {
     s->n = 0;
     for (int k = 0; k < c->n_cutoffs; k++)
@@ -43,7 +43,7 @@ static double band_sections(const struct crossover *c, int way, struct sections 
 
 static bool make_linkwitz_riley(struct crossover *c)
 {
-    struct sections s;
+    struct way_sections s;
     double *taps[CROSSOVER_MAX_CUTOFFS + 1] = {NULL}, rest_db;
     int n[CROSSOVER_MAX_CUTOFFS + 1] = {0};
     bool good = true;
@@ -72,7 +72,7 @@ struct symmetric_fir { /* taps h[2 * middle + 1], from malloc */
 /* The low-pass with the squared magnitude of a Butterworth filter: this filter backwards, and forwards. */
 static struct symmetric_fir squared_butterworth(const struct crossover *c, int cutoff)
 {
-    struct sections s = {.n = 0};
+    struct way_sections s = {.n = 0};
     struct symmetric_fir low = {NULL, 0};
     double *taps, rest_db;
     add_butterworth(&s, c, LOWPASS, cutoff, 1);
@@ -175,7 +175,7 @@ bool crossover_make(struct crossover *c)
 /* ---- figures ------------------------------------------------------------------------------------ */
 
 /* The exact response of a band with these sections. */
-static double complex exact_response(const struct crossover *c, const struct sections *s, double sign, double hz)
+static double complex exact_response(const struct crossover *c, const struct way_sections *s, double sign, double hz)
 {
     double complex product = sign;
     for (int i = 0; i < s->n; i++) product *= biquad_response(&s->list[i], c->rate, hz);
@@ -200,7 +200,7 @@ bool crossover_measure(const struct crossover *c, struct crossover_figures *figu
     float *taps = malloc((size_t)c->n_frames * sizeof *taps);
     bool good = bins && sum && taps;
     for (int way = 0; good && way < c->n_ways; way++) {
-        struct sections s;
+        struct way_sections s;
         double sign = is_steep ? 0 : band_sections(c, way, &s);
         for (int i = 0; i < c->n_frames; i++) taps[i] = (float)c->h[(size_t)way * (size_t)c->n_frames + (size_t)i];
         transform_response_float(&t, taps, (size_t)c->n_frames, bins);

@@ -210,7 +210,7 @@ static void print_file_name(FILE *file, const char *name)
     fputs(quote, file);
 }
 
-static int delay_frames(const struct crossover_settings *s, int way)
+static int way_delay_frames(const struct crossover_settings *s, int way)
 {
     return (int)rint(s->delays_ms.value[way] * 1e-3 * s->crossover.rate);
 }
@@ -228,7 +228,7 @@ static void print_crossover_configuration(FILE *file, const void *data)
     const char *slash = strrchr(s->output, '/'), *name = slash ? slash + 1 : s->output;
     char band[64];
     int last = 0; /* the longest delay */
-    for (int way = 0; way < c->n_ways; way++) last = delay_frames(s, way) > last ? delay_frames(s, way) : last;
+    for (int way = 0; way < c->n_ways; way++) last = way_delay_frames(s, way) > last ? way_delay_frames(s, way) : last;
     fprintf(file, "# A crossover of %d ways, %s, delay %d frames at %d Hz, made by haloconv design crossover\n",
             c->n_ways, types[c->type], c->delay, c->rate);
     fprintf(file, "/convolver/new %d %d 256 %d\n", s->channels, s->channels * c->n_ways, c->n_frames + last);
@@ -238,7 +238,7 @@ static void print_crossover_configuration(FILE *file, const void *data)
             fprintf(file, "/output/name %d %d-%s\n", out, ch, band_name(c, way, band, sizeof band));
     for (int ch = 1, out = 1; ch <= s->channels; ch++)
         for (int way = 0; way < c->n_ways; way++, out++) {
-            fprintf(file, "/impulse/read %d %d %.9g %d 0 0 %d ", ch, out, way_gain(s, way), delay_frames(s, way),
+            fprintf(file, "/impulse/read %d %d %.9g %d 0 0 %d ", ch, out, way_gain(s, way), way_delay_frames(s, way),
                     way + 1);
             print_file_name(file, name);
             fputc('\n', file);
@@ -285,10 +285,10 @@ static int crossover_report(const struct crossover_settings *s)
                  c->type == CROSSOVER_LINKWITZ_RILEY ? "an all-pass" : "a delay", figures.sum_db,
                  is_changed ? ", without the delays, gains and polarity of the configuration" : "");
     for (int way = 0; way < c->n_ways; way++)
-        if (way_gain(s, way) != 1 || delay_frames(s, way))
+        if (way_gain(s, way) != 1 || way_delay_frames(s, way))
             message_note("%s: way %d: %s, delay %d frame%s (%.3f ms)%s", s->configuration, way + 1,
-                         message_db(s->gains_db.value[way], 1, "dB").text, delay_frames(s, way),
-                         message_s(delay_frames(s, way)), 1e3 * delay_frames(s, way) / c->rate,
+                         message_db(s->gains_db.value[way], 1, "dB").text, way_delay_frames(s, way),
+                         message_s(way_delay_frames(s, way)), 1e3 * way_delay_frames(s, way) / c->rate,
                          way_gain(s, way) < 0 ? ", inverted" : "");
     message_note("%s: %d input%s, %d outputs", s->configuration, s->channels, message_s(s->channels),
                  s->channels * c->n_ways);

@@ -388,7 +388,7 @@ static bool clips(const struct convolution *run)
     return run->out.bits > 0;
 }
 
-static void report_summary(const struct convolution *run, double seconds)
+static void convolve_report_summary(const struct convolution *run, double seconds)
 {
     char format[64];
     const struct convolve_settings *s = run->settings;
@@ -451,7 +451,7 @@ int convolve_command(int argc, char **argv)
     } else {
         double seconds = stopwatch_now() - run.start;
         status = 0;
-        report_summary(&run, seconds);
+        convolve_report_summary(&run, seconds);
         if (settings.json) status = convolve_print_json(&run, seconds);
     }
     convolution_close(&run);

@@ -147,14 +147,14 @@ static bool add_once(struct files_read *read, const char *path, bool is_bank,
     return true;
 }
 
-static bool add_mask(struct files_read *read, const char *path)
+static bool files_add_mask(struct files_read *read, const char *path)
 {
     return add_rates(read, path, add_mask_of_a_rate);
 }
 
 bool files_read_add_mask(struct files_read *read, const char *path)
 {
-    return add_once(read, path, false, add_mask);
+    return add_once(read, path, false, files_add_mask);
 }
 
 /* Adds a file of the folder whose name has `length` bytes, unless its name is absolute. */

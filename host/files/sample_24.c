@@ -10,7 +10,7 @@ enum {
     BEHIND = 2 /* frames left at the end: a load or store has 16 bytes for 12 */
 };
 
-static inline __m128i AVX2 words_of(const char *raw)
+static inline __m128i AVX2 sample_words_of(const char *raw)
 {
     const __m128i spread = _mm_setr_epi8(-1, 0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11);
     return _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)raw), spread);
@@ -18,7 +18,7 @@ static inline __m128i AVX2 words_of(const char *raw)
 
 static inline __m256 AVX2 floats_of(const char *raw)
 {
-    __m256i words = _mm256_inserti128_si256(_mm256_castsi128_si256(words_of(raw)), words_of(raw + 12), 1);
+    __m256i words = _mm256_inserti128_si256(_mm256_castsi128_si256(sample_words_of(raw)), sample_words_of(raw + 12), 1);
     return _mm256_mul_ps(_mm256_cvtepi32_ps(words), _mm256_set1_ps(0x1p-31f));
 }
 

@@ -47,13 +47,13 @@ enum container_flags {
     LOW_FIRST = 4, /* stores the lowest byte of a sample first, unless the file says otherwise */
 };
 
-struct container {
+struct format_container {
     const char *name;
     int format, flags;
 };
 
 /* The first row of a container has its name and its flags. */
-static const struct container containers[] = {
+static const struct format_container containers[] = {
     {"wav", SF_FORMAT_WAV, SMALL | LOW_FIRST},
     {"wavex", SF_FORMAT_WAVEX, SMALL | LOW_FIRST},
     {"rf64", SF_FORMAT_RF64, LOW_FIRST},
@@ -86,7 +86,7 @@ static const struct container containers[] = {
 };
 
 /* Extensions that are not the name of a container. */
-static const struct container extensions[] = {
+static const struct format_container extensions[] = {
     {"wave", SF_FORMAT_WAV, 0},  {"aif", SF_FORMAT_AIFF, 0}, {"aifc", SF_FORMAT_AIFF, 0}, {"snd", SF_FORMAT_AU, 0},
     {"pcm", SF_FORMAT_RAW, 0},   {"oga", SF_FORMAT_OGG, 0},  {"iff", SF_FORMAT_SVX, 0},   {"sph", SF_FORMAT_NIST, 0},
     {"sf", SF_FORMAT_IRCAM, 0},  {"mat", SF_FORMAT_MAT5, 0}, {"bwf", SF_FORMAT_WAV, 0},   {"fap", SF_FORMAT_PAF, 0},
@@ -159,7 +159,7 @@ static const struct subtype *subtype_of(int format)
     return subtype == SF_FORMAT_DWVW_N ? &dwvw_n : &unknown;
 }
 
-static const struct container *container_of(int format)
+static const struct format_container *container_of(int format)
 {
     for (size_t i = 0; i < COUNT(containers); i++)
         if (containers[i].format == (format & SF_FORMAT_TYPEMASK)) return &containers[i];
@@ -168,26 +168,26 @@ static const struct container *container_of(int format)
 
 static bool has_flag(int format, enum container_flags flag)
 {
-    const struct container *container = container_of(format);
+    const struct format_container *container = container_of(format);
     return container && (container->flags & flag);
 }
 
-static bool is_name(const char *name, const char *text, size_t length)
+static bool format_is_name(const char *name, const char *text, size_t length)
 {
     return strlen(name) == length && strncasecmp(name, text, length) == 0;
 }
 
-static int find_container(const struct container *list, size_t n, const char *text, size_t length)
+static int find_container(const struct format_container *list, size_t n, const char *text, size_t length)
 {
     for (size_t i = 0; i < n; i++)
-        if (is_name(list[i].name, text, length)) return list[i].format;
+        if (format_is_name(list[i].name, text, length)) return list[i].format;
     return 0;
 }
 
 static int find_subtype(const char *text, size_t length)
 {
     for (size_t i = 0; i < COUNT(subtypes); i++)
-        if (is_name(subtypes[i].name, text, length)) return subtypes[i].format;
+        if (format_is_name(subtypes[i].name, text, length)) return subtypes[i].format;
     return 0;
 }
 
@@ -220,7 +220,7 @@ static int refuse_extension(const char *path, char *why, size_t cap)
     char names[512] = "";
     size_t n = 0;
     for (size_t i = 0; i < COUNT(containers) + COUNT(extensions) && n < sizeof names; i++) {
-        const struct container *c = i < COUNT(containers) ? &containers[i] : &extensions[i - COUNT(containers)];
+        const struct format_container *c = i < COUNT(containers) ? &containers[i] : &extensions[i - COUNT(containers)];
         if (c->format == SF_FORMAT_SD2) continue;
         n += (size_t)snprintf(names + n, sizeof names - n, " .%s", c->name);
     }
@@ -308,7 +308,7 @@ int sound_format_choose(int asked, const char *path, int like, int rate, int n_c
 
 const char *sound_format_name(int format, char *text, size_t cap)
 {
-    const struct container *container = container_of(format);
+    const struct format_container *container = container_of(format);
     const char *subtype = subtype_of(format)->name;
     snprintf(text, cap, "%s%s%s", container ? container->name : "unknown", subtype ? ":" : "", subtype ? subtype : "");
     return text;

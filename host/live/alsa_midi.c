@@ -41,7 +41,7 @@ static bool alsa_midi_decode(const snd_seq_event_t *event, struct midi_message *
     return true;
 }
 
-static bool next(void *data, struct midi_message *message)
+static bool alsa_next(void *data, struct midi_message *message)
 {
     struct alsa_midi *m = data;
     snd_seq_event_t *event;
@@ -52,7 +52,7 @@ static bool next(void *data, struct midi_message *message)
     return false;
 }
 
-static uint64_t lost(void *data)
+static uint64_t alsa_lost(void *data)
 {
     const struct alsa_midi *m = data;
     return m->overruns;
@@ -62,10 +62,10 @@ struct midi_source alsa_midi_source(struct alsa_midi *m)
 {
     struct pollfd fd = {.fd = -1};
     snd_seq_poll_descriptors(m->seq, &fd, 1, POLLIN);
-    return (struct midi_source){.data = m, .next = next, .lost = lost, .fd = fd.fd};
+    return (struct midi_source){.data = m, .next = alsa_next, .lost = alsa_lost, .fd = fd.fd};
 }
 
-static void connect_port(struct alsa_midi *m)
+static void alsa_connect_port(struct alsa_midi *m)
 {
     snd_seq_addr_t from;
     snd_seq_port_info_t *info;
@@ -82,7 +82,7 @@ void alsa_midi_tend(struct alsa_midi *m, double now_s)
 {
     if (!m->connect || now_s < m->next_check_s) return;
     m->next_check_s = now_s + 1;
-    connect_port(m);
+    alsa_connect_port(m);
 }
 
 /* libasound prints every failure on standard error. */
@@ -115,7 +115,7 @@ struct alsa_midi *alsa_midi_open(const char *connect, char *why, size_t cap)
         return NULL;
     }
     message_note("MIDI on %d:%d of ALSA's sequencer", snd_seq_client_id(m->seq), m->port);
-    if (connect) connect_port(m);
+    if (connect) alsa_connect_port(m);
     if (connect && !m->has_output)
         message_note("--midi-connect %s: this output does not exist; it is connected when it appears (`aconnect -i` "
                      "lists them)",

@@ -132,7 +132,7 @@ static bool copy_line(const struct async_resampler *r, struct line *line)
     return false;
 }
 
-static void stop(struct async_resampler *r)
+static void resampler_stop(struct async_resampler *r)
 {
     atomic_fetch_add(&r->restarts, 1);
     r->plays = false;
@@ -148,7 +148,7 @@ static void skip_old(struct async_resampler *r)
 
 /* Begins to read at the ratio of both clocks, behind the line by the distance that late callbacks need. false: the ring
  * has too few frames yet. */
-static bool begin(struct async_resampler *r, const struct line *line, int n)
+static bool resampler_begin(struct async_resampler *r, const struct line *line, int n)
 {
     double off_s = r->out.max_off_s + atomic_load(&r->in_off), ratio = r->out.frame_s / line->frame_s;
     r->margin_s = fmin(fmax(r->margin_s, 2 * off_s), MAX_MARGIN_S);
@@ -182,7 +182,7 @@ static bool control_ratio(struct async_resampler *r, const struct line *line, in
 
 /* Gives the resampler only the frames that it needs: frames that wait inside the resampler would add latency. false:
  * the ring is empty. */
-static bool resample(struct async_resampler *r, float *const *out, int at, int n, double ratio)
+static bool async_resample(struct async_resampler *r, float *const *out, int at, int n, double ratio)
 {
     SRC_DATA data = {.src_ratio = 1 / ratio};
     int64_t consumed = atomic_load_explicit(&r->consumed, memory_order_relaxed);
@@ -222,15 +222,15 @@ static bool read_resampled(struct async_resampler *r, float *const *out, int n, 
     bool is_regular = clock_update(&r->out, time_s, n);
     if (n > r->out_block) r->out_block = n;
     if (!copy_line(r, &line)) return false;
-    if (r->plays && (!is_regular || !control_ratio(r, &line, n, &ratio))) stop(r);
+    if (r->plays && (!is_regular || !control_ratio(r, &line, n, &ratio))) resampler_stop(r);
     if (!is_regular) r->first_s = 0;
     if (!r->plays) skip_old(r);
-    if (!r->plays && !(has_learned(r, time_s) && begin(r, &line, n) && control_ratio(r, &line, n, &ratio)))
+    if (!r->plays && !(has_learned(r, time_s) && resampler_begin(r, &line, n) && control_ratio(r, &line, n, &ratio)))
         return false;
     for (int at = 0, chunk; at < n; at += chunk) {
         chunk = n - at < READ_CHUNK ? n - at : READ_CHUNK;
-        if (resample(r, out, at, chunk, ratio)) continue;
-        stop(r);
+        if (async_resample(r, out, at, chunk, ratio)) continue;
+        resampler_stop(r);
         return false;
     }
     atomic_store(&r->ppm, 1e6 * r->steady);

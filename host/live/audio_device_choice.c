@@ -58,12 +58,12 @@ json_t *audio_devices_list(void)
 }
 #endif
 
-static const char *get(const json_t *device, const char *key)
+static const char *audio_device_get(const json_t *device, const char *key)
 {
     return json_string_value(json_object_get(device, key));
 }
 
-static int get_int(const json_t *device, const char *key)
+static int audio_device_get_int(const json_t *device, const char *key)
 {
     return (int)json_number_value(json_object_get(device, key));
 }
@@ -73,23 +73,23 @@ static int get_int(const json_t *device, const char *key)
 static int match(const json_t *device, const char *wanted)
 {
     char number[16], full[512];
-    snprintf(number, sizeof number, "%d", get_int(device, "index"));
-    snprintf(full, sizeof full, "%s: %s", get(device, "api"), get(device, "name"));
+    snprintf(number, sizeof number, "%d", audio_device_get_int(device, "index"));
+    snprintf(full, sizeof full, "%s: %s", audio_device_get(device, "api"), audio_device_get(device, "name"));
     if (strcmp(wanted, number) == 0) return 4;
     if (strcmp(wanted, full) == 0) return 3;
-    if (strcmp(wanted, get(device, "name")) == 0) return 2;
+    if (strcmp(wanted, audio_device_get(device, "name")) == 0) return 2;
     return strcasestr(full, wanted) ? 1 : 0;
 }
 
 /* Returns how well a device matches on this side; 0: no channels there. wanted NULL: the default device matches. */
 static int suits(const json_t *device, const char *wanted, bool is_input)
 {
-    if (get_int(device, is_input ? "inputs" : "outputs") < 1) return 0;
+    if (audio_device_get_int(device, is_input ? "inputs" : "outputs") < 1) return 0;
     if (wanted) return match(device, wanted);
     return json_is_true(json_object_get(device, is_input ? "default_input" : "default_output"));
 }
 
-static const json_t *find(const json_t *list, const char *wanted, bool is_input)
+static const json_t *audio_device_find(const json_t *list, const char *wanted, bool is_input)
 {
     const json_t *best = NULL, *device;
     int best_match = 0;
@@ -114,8 +114,9 @@ static int list_alike(const json_t *list, const json_t *found, const char *wante
     json_array_foreach(list, i, device)
     {
         if (suits(device, wanted, is_input) != how) continue;
-        at += (size_t)snprintf(text + at, cap - at, "%s%d %s: %s", n++ ? ", " : "", get_int(device, "index"),
-                               get(device, "api"), get(device, "name"));
+        at +=
+            (size_t)snprintf(text + at, cap - at, "%s%d %s: %s", n++ ? ", " : "", audio_device_get_int(device, "index"),
+                             audio_device_get(device, "api"), audio_device_get(device, "name"));
         if (at >= cap) at = cap - 1;
     }
     return n;
@@ -126,7 +127,7 @@ bool audio_device_choose(struct audio_device *device, const json_t *list, const 
 {
     char alike[600];
     const char *side = is_input ? "input" : "output";
-    const json_t *found = find(list, wanted, is_input);
+    const json_t *found = audio_device_find(list, wanted, is_input);
     if (!found && wanted)
         return message_write(why, cap,
                              "--%s %s: no such device with %ss was found; `haloconv devices` lists the devices, "
@@ -139,10 +140,10 @@ bool audio_device_choose(struct audio_device *device, const json_t *list, const 
         return message_write(why, cap,
                              "--%s %s: %d devices have this name: %s; give the number or the whole name of one", side,
                              wanted, n, alike);
-    snprintf(device->name, sizeof device->name, "%s", get(found, "name"));
-    snprintf(device->api, sizeof device->api, "%s", get(found, "api"));
-    device->index = get_int(found, "index");
-    device->max_channels = get_int(found, is_input ? "inputs" : "outputs");
-    device->rate = get_int(found, "rate");
+    snprintf(device->name, sizeof device->name, "%s", audio_device_get(found, "name"));
+    snprintf(device->api, sizeof device->api, "%s", audio_device_get(found, "api"));
+    device->index = audio_device_get_int(found, "index");
+    device->max_channels = audio_device_get_int(found, is_input ? "inputs" : "outputs");
+    device->rate = audio_device_get_int(found, "rate");
     return true;
 }

@@ -26,21 +26,21 @@ struct connection *connections_find(const struct connection_list *list, const st
     return NULL;
 }
 
-static void add(struct connection_list *to, const struct port_side *side, int port, const char *other)
+static void connections_add(struct connection_list *to, const struct port_side *side, int port, const char *other)
 {
     if (!connections_find(to, side, port, other)) append(to, side, port, other);
 }
 
-static void add_all(struct connection_list *to, const struct connection_list *from)
+static void connections_add_all(struct connection_list *to, const struct connection_list *from)
 {
     for (const struct connection *one = from->list; one < from->list + from->n; one++)
-        add(to, one->side, one->port, one->other);
+        connections_add(to, one->side, one->port, one->other);
 }
 
 void connections_request(struct connections *c, const struct port_side *side, int port, const char *other)
 {
-    add(&c->requested, side, port, other);
-    add(&c->missing, side, port, other);
+    connections_add(&c->requested, side, port, other);
+    connections_add(&c->missing, side, port, other);
 }
 
 int connections_make(struct connections *c)
@@ -54,7 +54,7 @@ int connections_make(struct connections *c)
 
 void connections_add_current(struct connections *c, const struct port_side *side, int port, const char *other)
 {
-    add(&c->current, side, port, other);
+    connections_add(&c->current, side, port, other);
 }
 
 static void list_side(struct connections *c, const struct port_side *side)
@@ -82,9 +82,9 @@ void connections_add_new(struct connections *c, const struct port_side *const *s
 
 void connections_restore(struct connections *c)
 {
-    add_all(&c->missing, &c->requested);
-    add_all(&c->missing, &c->previous);
-    add_all(&c->missing, &c->current);
+    connections_add_all(&c->missing, &c->requested);
+    connections_add_all(&c->missing, &c->previous);
+    connections_add_all(&c->missing, &c->current);
     c->previous.n = c->current.n = 0;
     c->n_connected = 0;
 }

@@ -157,7 +157,7 @@ static void handle_signals(struct control *c)
 /* ---- the loop ---------------------------------------------------------------------------------- */
 
 /* Prints a status line on a terminal; elsewhere a line after trouble, and one an hour. */
-static void show(struct control *c, const struct session_status *status, double now)
+static void control_show(struct control *c, const struct session_status *status, double now)
 {
     char line[600];
     int columns = message_columns();
@@ -187,7 +187,7 @@ static void read_levels(struct control *c, double now)
         remote_set_levels(c->remote, report_load(&status, &c->levels), peak_in, peak_out,
                           status.stats.late + status.stats.lost);
     report_levels_begin(&c->levels, &status);
-    show(c, &status, now);
+    control_show(c, &status, now);
 }
 
 static void lose_host(struct control *c)
@@ -279,7 +279,7 @@ static void fade_out(struct control *c)
     }
 }
 
-static void finish(struct control *c)
+static void control_finish(struct control *c)
 {
     struct session_status status;
     char why[MESSAGE_CAP];
@@ -349,7 +349,7 @@ int control_run(const struct live_settings *settings, struct session *session, s
         read_levels(&c, now);
     }
     service_stop();
-    finish(&c);
+    control_finish(&c);
     scene_thread_end(c.scene_thread);
     panel_link_close(c.link);
     remote_close(c.remote);

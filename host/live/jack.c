@@ -56,7 +56,7 @@ static void copy_midi(struct midi_ring *ring, jack_port_t *port, jack_nframes_t 
         midi_ring_put(ring, event.buffer, event.size);
 }
 
-static int on_process(jack_nframes_t n, void *data)
+static int client_on_process(jack_nframes_t n, void *data)
 {
     struct port_host *h = data;
     int cancel;
@@ -72,7 +72,7 @@ static int on_process(jack_nframes_t n, void *data)
 }
 
 /* JACK calls it in several threads, of which one is the audio thread. */
-static void on_thread(void *data)
+static void client_on_thread(void *data)
 {
     (void)data;
     realtime_touch_stack();
@@ -151,13 +151,13 @@ static void on_latency(jack_latency_callback_mode_t mode, void *data)
 
 /* ---- the client -------------------------------------------------------------------------------- */
 
-static bool join(struct port_host *h, char *why, size_t cap)
+static bool client_join(struct port_host *h, char *why, size_t cap)
 {
     h->client = jack_server_join(h->name, h->server_name, why, cap);
     return h->client != NULL;
 }
 
-static void leave(struct port_host *h)
+static void client_leave(struct port_host *h)
 {
     jack_client_close(h->client);
 }
@@ -172,7 +172,7 @@ static int block(const struct port_host *h)
     return (int)jack_get_buffer_size(h->client);
 }
 
-static bool is_realtime(const struct port_host *h)
+static bool client_is_realtime(const struct port_host *h)
 {
     return jack_is_realtime(h->client);
 }
@@ -212,10 +212,10 @@ static void *add_port(struct port_host *h, const struct port_side *side, int i, 
     return port;
 }
 
-static bool activate(struct port_host *h, char *why, size_t cap)
+static bool client_activate(struct port_host *h, char *why, size_t cap)
 {
-    jack_set_thread_init_callback(h->client, on_thread, h);
-    jack_set_process_callback(h->client, on_process, h);
+    jack_set_thread_init_callback(h->client, client_on_thread, h);
+    jack_set_process_callback(h->client, client_on_process, h);
     jack_set_buffer_size_callback(h->client, on_buffer_size, h);
     jack_set_sample_rate_callback(h->client, on_sample_rate, h);
     jack_set_freewheel_callback(h->client, on_freewheel, h);
@@ -316,15 +316,15 @@ int jack_command(int argc, char **argv)
         .line = &jack_line,
         .name = "the JACK server",
         .list_command = "jack_lsp",
-        .join = join,
-        .leave = leave,
+        .join = client_join,
+        .leave = client_leave,
         .rate = rate,
         .block = block,
-        .is_realtime = is_realtime,
+        .is_realtime = client_is_realtime,
         .client_name = client_name,
         .port_name = port_name,
         .add_port = add_port,
-        .activate = activate,
+        .activate = client_activate,
         .request_devices = request_devices,
         .connect_midi = connect_midi,
         .update_latencies = update_latencies,

@@ -76,7 +76,7 @@ static struct quaternion listener_orientation(const struct listener *l)
     return times(conjugate(l->front), l->head);
 }
 
-static void turn(struct quaternion q, const double in[3], double out[3])
+static void listener_turn(struct quaternion q, const double in[3], double out[3])
 {
     struct quaternion v = times(times(q, (struct quaternion){0, in[0], in[1], in[2]}), conjugate(q));
     out[0] = v.x;
@@ -88,7 +88,7 @@ void listener_angles(const struct listener *l, double angles[3])
 {
     struct quaternion q = listener_orientation(l);
     double ahead[3], z_of_left = 2 * (q.w * q.x + q.y * q.z), z_of_up = 1 - 2 * (q.x * q.x + q.y * q.y);
-    turn(q, (const double[3]){1, 0, 0}, ahead);
+    listener_turn(q, (const double[3]){1, 0, 0}, ahead);
     angles[0] = atan2(ahead[1], ahead[0]) / DEGREE;
     angles[1] = asin(fmax(-1, fmin(1, ahead[2]))) / DEGREE;
     angles[2] = atan2(z_of_left, z_of_up) / DEGREE;
@@ -97,7 +97,7 @@ void listener_angles(const struct listener *l, double angles[3])
 void listener_see(const struct listener *l, const double world[3], double seen[3])
 {
     const double from_here[3] = {world[0] - l->at[0], world[1] - l->at[1], world[2] - l->at[2]};
-    turn(conjugate(listener_orientation(l)), from_here, seen);
+    listener_turn(conjugate(listener_orientation(l)), from_here, seen);
 }
 
 void listener_xyz_of_aed(const double aed[3], double xyz[3])

@@ -22,7 +22,7 @@ static int index_of(const struct option_names *masks, const char *path, int othe
 }
 
 /* Keeps masks ready: both of a comparison, B while A plays and A while B plays; else those around the one that plays. */
-static void keep(const struct command_target *t)
+static void command_keep(const struct command_target *t)
 {
     const int *ab = t->compares ? t->compared : (const int[]){t->mask, -1};
     session_keep(t->session, t->masks->list, t->masks->n, ab[0], ab[1]);
@@ -33,7 +33,7 @@ void command_target_open(struct command_target *t, struct session *session, cons
 {
     *t = (struct command_target){.session = session, .masks = masks, .mask = index_of(masks, mask, 0)};
     watch_open(&t->watch, mask, session_rate(session));
-    keep(t);
+    command_keep(t);
 }
 
 void command_target_close(struct command_target *t)
@@ -55,14 +55,14 @@ static bool end_comparison(struct command_target *t)
 }
 
 /* Ends the comparison if the mask that is asked for is neither A nor B. */
-static bool load(struct command_target *t, const char *path)
+static bool command_load(struct command_target *t, const char *path)
 {
     bool is_a_or_b = t->compares && (strcmp(path, t->masks->list[t->compared[0]]) == 0 ||
                                      strcmp(path, t->masks->list[t->compared[1]]) == 0);
     if (t->compares && !is_a_or_b) end_comparison(t);
     t->request = session_request_mask(t->session, path);
     watch_open(&t->watch, path, session_rate(t->session));
-    keep(t);
+    command_keep(t);
     return true;
 }
 
@@ -78,7 +78,7 @@ static bool load_nth(struct command_target *t, int number, char *why, size_t cap
     if (t->masks->n == 0) return message_write(why, cap, "the list of masks is empty; name masks on the command line");
     if (!check_number(t, number, why, cap)) return false;
     t->mask = number - 1;
-    return load(t, t->masks->list[t->mask]);
+    return command_load(t, t->masks->list[t->mask]);
 }
 
 static bool load_other(struct command_target *t, int step, char *why, size_t cap)
@@ -93,14 +93,14 @@ static bool load_path(struct command_target *t, const char *path, char *why, siz
         return message_write(why, cap, "the path has %zu bytes or more; use a shorter one", sizeof t->watch.path);
     path = mask_argument_path(path);
     t->mask = index_of(t->masks, path, t->mask);
-    return load(t, path);
+    return command_load(t, path);
 }
 
 static bool reload(struct command_target *t)
 {
     char path[sizeof t->watch.path];
     memcpy(path, t->watch.path, sizeof path);
-    return load(t, path);
+    return command_load(t, path);
 }
 
 /* Makes copies of the masks, and of one more (NULL: none), the list. false: no memory, and nothing has changed. */
@@ -118,12 +118,12 @@ static bool set_list(struct command_target *t, const struct option_names *masks,
     t->masks = &t->own;
     t->list_version++;
     if (t->mask >= list.n) t->mask = 0;
-    keep(t); /* forgets the texts of the old list */
+    command_keep(t); /* forgets the texts of the old list */
     option_names_free(&old);
     return true;
 }
 
-static bool add_mask(struct command_target *t, const char *path, char *why, size_t cap)
+static bool command_add_mask(struct command_target *t, const char *path, char *why, size_t cap)
 {
     path = mask_argument_path(path);
     if (strlen(path) >= sizeof t->watch.path)
@@ -191,7 +191,8 @@ static bool set_gain(struct command_target *t, const struct command_gain *gain, 
     return true;
 }
 
-static bool turn(struct command_target *t, const struct command_gain *gain, double step_db, char *text, size_t cap)
+static bool command_turn(struct command_target *t, const struct command_gain *gain, double step_db, char *text,
+                         size_t cap)
 {
     double db = 20 * log10((double)session_get(t->session, gain->knob));
     bool is_off = db < INAUDIBLE_DB;
@@ -319,7 +320,7 @@ bool command_apply(struct command_target *t, const struct command *command, char
     case COMMAND_MASK_STEP:
         return load_other(t, command->number, text, cap);
     case COMMAND_MASK_ADD:
-        return add_mask(t, command->path, text, cap);
+        return command_add_mask(t, command->path, text, cap);
     case COMMAND_PRESET:
         return apply_preset(t, command->path, text, cap);
     case COMMAND_PRESET_SAVE:
@@ -329,7 +330,7 @@ bool command_apply(struct command_target *t, const struct command *command, char
     case COMMAND_GAIN:
         return set_gain(t, command->gain, command->db, text, cap);
     case COMMAND_GAIN_STEP:
-        return turn(t, command->gain, command->db, text, cap);
+        return command_turn(t, command->gain, command->db, text, cap);
     case COMMAND_BYPASS:
         return set_bypass(t, command->on);
     case COMMAND_BYPASS_TOGGLE:

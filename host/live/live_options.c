@@ -37,7 +37,7 @@ static bool read_wait(const struct option_use *use, void *to)
 
 /* Reads "PORT" or "HOST:PORT", for OSC or a panel, and checks the range in the row: getaddrinfo reads 99999 as 34463.
  */
-static bool read_port(const struct option_use *use, void *to)
+static bool options_read_port(const struct option_use *use, void *to)
 {
     const char *colon = strrchr(use->text, ':');
     const struct option_use port = {use->command, use->row, colon ? colon + 1 : use->text, use->where};
@@ -175,14 +175,14 @@ const struct option_row live_options[] = {
      "/bypass 0|1, /ab to compare two masks, /source/N/aed, /listener/xyz, /ypr and others for a bank's sources, "
      "/subscribe for all changes, and /stats for the statistics as JSON. "
      "haloconv-osc(7) has the answers. A message that fails is answered by /error with the reason",
-     read_port, LIVE_OPTION_TO(osc), .max = 65535},
+     options_read_port, LIVE_OPTION_TO(osc), .max = 65535},
     {"panel", 0, "[HOST:]PORT",
      "Show a page in the browser with meters, spectra, masks, gains, sources and the log, at an address that is "
      "printed, "
      "from this machine only unless HOST is given (0.0.0.0: from anywhere, with the token in the printed address); "
      "port "
      "0 chooses a free one. haloconv-osc(7) has the protocol, for panels of others",
-     read_port, LIVE_OPTION_TO(panel.where), .max = 65535},
+     options_read_port, LIVE_OPTION_TO(panel.where), .max = 65535},
     {"panel-folder", 0, "DIR",
      "Store the masks that the panel uploads in this folder [a new one in $XDG_RUNTIME_DIR or /tmp, removed at the "
      "end]",
@@ -211,7 +211,7 @@ const struct option_row live_options[] = {
      option_text, LIVE_OPTION_TO(preset_name)},
     {0}};
 
-static void set_defaults(const struct command_line *line, struct live_settings *s)
+static void options_set_defaults(const struct command_line *line, struct live_settings *s)
 {
     *s = (struct live_settings){.line = line, .latency_ms = -1, .session = {.wet = 1, .gain = 1, .preload = -1}};
     hc_live_config_init(&s->session.live);
@@ -224,7 +224,7 @@ static int read_preset(const struct command_line *line, int argc, char **argv, s
     char why[MESSAGE_CAP];
     struct preset *preset = preset_open(s->preset_name, why, sizeof why);
     int first_mask = s->first_mask, a = s->compared[0], b = s->compared[1];
-    set_defaults(line, s);
+    options_set_defaults(line, s);
     s->preset = preset;
     if (!preset) message_error("%s", why);
     if (!preset || !preset_apply(preset, line, s)) return EXIT_USAGE;
@@ -252,7 +252,7 @@ static int refuse_masks(const struct command_line *line, const struct live_setti
 int live_options_parse(const struct command_line *line, int argc, char **argv, bool may_lack_mask,
                        struct live_settings *s)
 {
-    set_defaults(line, s);
+    options_set_defaults(line, s);
     int status = option_parse(line, argc, argv, s);
     if (status < 0 && s->preset_name) status = read_preset(line, argc, argv, s);
     s->session.scene = &s->scene;
@@ -282,7 +282,7 @@ static bool is_state(const char *key)
 }
 
 /* Are the values of an option the same? Its reader says what is in the field. */
-static bool is_same(const struct option_row *row, const struct live_settings *a, const struct live_settings *b)
+static bool options_are_same(const struct option_row *row, const struct live_settings *a, const struct live_settings *b)
 {
     const void *x = (const char *)a + row->to, *y = (const char *)b + row->to;
     option_read *read = row->read;
@@ -303,7 +303,7 @@ static void list_others(const struct live_settings *running, const struct live_s
     for (int i = 0; (key = preset_key(s->preset, i)); i++) {
         const struct option_row *row = option_find(running->line, key);
         size_t n = strlen(text);
-        if (row && !is_state(key) && !is_same(row, running, s))
+        if (row && !is_state(key) && !options_are_same(row, running, s))
             snprintf(text + n, cap - n, "%s%s", n ? ", " : "", row->name);
     }
 }
@@ -314,7 +314,7 @@ bool live_options_read_preset(const struct live_settings *running, const char *n
     if (!*name || strchr(name, '/')) return message_write(why, cap, "preset needs the name of a preset");
     struct preset *preset = preset_open(name, why, cap);
     if (!preset) return false;
-    set_defaults(running->line, s);
+    options_set_defaults(running->line, s);
     s->preset = preset;
     if (!preset_apply(preset, running->line, s)) {
         live_options_free(s);

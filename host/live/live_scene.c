@@ -11,7 +11,7 @@
 static const double HERE = 1e-6;         /* m: a source that is nearer to the listener has no direction */
 static const double MIN_METRES = 1e-3;   /* min. distance for the gain, which would be infinite at 0 */
 
-struct source {
+struct live_source {
     double aed[3], xyz[3]; /* both are the same position */
     double gain_db;
     int entry; /* entry of the bank; -1: the source is at its position */
@@ -26,25 +26,25 @@ struct live_scene {
     double quaternions[LISTENER_DIALECTS][4]; /* likewise, in the order w, x, y, z */
     double reference, min_m;                  /* m; reference 0: no gain by distance */
     int n_sources;
-    struct source sources[];
+    struct live_source sources[];
 };
 
 /* ---- steering ---------------------------------------------------------------------------------- */
 
-static double plain_gain(const struct source *source)
+static double plain_gain(const struct live_source *source)
 {
     return source->is_muted ? 0 : pow(10, source->gain_db / 20);
 }
 
-static double gain_of(const struct live_scene *s, const struct source *source, double distance)
+static double scene_gain_of(const struct live_scene *s, const struct live_source *source, double distance)
 {
     double gain = plain_gain(source);
     return s->reference > 0 ? gain * s->reference / fmax(distance, s->min_m) : gain;
 }
 
-static void steer(struct live_scene *s, int i)
+static void live_scene_steer(struct live_scene *s, int i)
 {
-    const struct source *source = &s->sources[i];
+    const struct live_source *source = &s->sources[i];
     double seen[3];
     if (source->entry >= 0) {
         hc_live_steer(s->live, i, NULL, source->entry, (float)plain_gain(source));
@@ -52,19 +52,20 @@ static void steer(struct live_scene *s, int i)
     }
     listener_see(&s->listener, source->xyz, seen);
     double distance = sqrt(seen[0] * seen[0] + seen[1] * seen[1] + seen[2] * seen[2]);
-    float position[3] = {(float)seen[0], (float)seen[1], (float)seen[2]}, gain = (float)gain_of(s, source, distance);
+    float position[3] = {(float)seen[0], (float)seen[1], (float)seen[2]},
+          gain = (float)scene_gain_of(s, source, distance);
     if (distance < HERE) memcpy(position, (const float[3]){(float)HERE}, sizeof position); /* ahead */
     hc_live_steer(s->live, i, position, 0, gain);
 }
 
 static void steer_all(struct live_scene *s)
 {
-    for (int i = 0; i < s->n_sources; i++) steer(s, i);
+    for (int i = 0; i < s->n_sources; i++) live_scene_steer(s, i);
 }
 
 /* ---- open and close ---------------------------------------------------------------------------- */
 
-static void put(struct source *source, const double aed[3])
+static void put(struct live_source *source, const double aed[3])
 {
     memcpy(source->aed, aed, sizeof source->aed);
     listener_xyz_of_aed(aed, source->xyz);
@@ -165,7 +166,7 @@ static void merge(const double *values, const double *before, double *merged, in
     for (int i = 0; i < n; i++) merged[i] = isnan(values[i]) ? before[i] : values[i];
 }
 
-static bool move(struct source *source, const double values[3], char *why, size_t cap)
+static bool live_scene_move(struct live_source *source, const double values[3], char *why, size_t cap)
 {
     double aed[3] = {0};
     merge(values, source->aed, aed, 3);
@@ -180,7 +181,7 @@ static bool move(struct source *source, const double values[3], char *why, size_
     return true;
 }
 
-static bool move_to(struct source *source, const double values[3], char *why, size_t cap)
+static bool move_to(struct live_source *source, const double values[3], char *why, size_t cap)
 {
     double xyz[3];
     merge(values, source->xyz, xyz, 3);
@@ -207,23 +208,23 @@ static bool refuse_quaternion(char *why, size_t cap)
 }
 
 /* Moves a source to the direction in which the quaternion turns a head. The distance stays. */
-static bool move_by_quaternion(struct source *source, const double wxyz[4], char *why, size_t cap)
+static bool move_by_quaternion(struct live_source *source, const double wxyz[4], char *why, size_t cap)
 {
     struct listener turned;
     double angles[3];
     listener_open(&turned);
     if (!listener_head_of_quaternion(LISTENER_OURS, wxyz, &turned.head)) return refuse_quaternion(why, cap);
     listener_angles(&turned, angles);
-    return move(source, (const double[3]){angles[0], angles[1], NAN}, why, cap);
+    return live_scene_move(source, (const double[3]){angles[0], angles[1], NAN}, why, cap);
 }
 
 static bool change_source(struct live_scene *s, int i, const struct scene_change *change, char *why, size_t cap)
 {
-    struct source *source = &s->sources[i];
+    struct live_source *source = &s->sources[i];
     double value = change->values[0];
     bool good = true;
     if (change->act == SCENE_AED) {
-        good = move(source, change->values, why, cap);
+        good = live_scene_move(source, change->values, why, cap);
     } else if (change->act == SCENE_XYZ) {
         good = move_to(source, change->values, why, cap);
     } else if (change->act == SCENE_DIRECTION) {
@@ -241,7 +242,7 @@ static bool change_source(struct live_scene *s, int i, const struct scene_change
         good = check_entry(s, i, value, why, cap);
         if (good) source->entry = (int)value;
     }
-    if (good) steer(s, i);
+    if (good) live_scene_steer(s, i);
     return good;
 }
 
@@ -321,7 +322,7 @@ bool live_scene_change(struct live_scene *s, const struct scene_change *change, 
 void live_scene_get_source(struct live_scene *s, int i, struct live_scene_source *state)
 {
     pthread_mutex_lock(&s->lock);
-    const struct source *source = &s->sources[i];
+    const struct live_source *source = &s->sources[i];
     *state =
         (struct live_scene_source){.gain_db = source->gain_db, .entry = source->entry, .is_muted = source->is_muted};
     memcpy(state->aed, source->aed, sizeof state->aed);
@@ -337,7 +338,7 @@ void live_scene_record(struct live_scene *s, struct live_scene_settings *setting
     pthread_mutex_lock(&s->lock);
     settings->n_positions = s->n_sources;
     for (int i = 0; i < s->n_sources; i++) {
-        const struct source *source = &s->sources[i];
+        const struct live_source *source = &s->sources[i];
         settings->positions[i] = (struct live_scene_position){
             .source = i, .gain_db = source->gain_db, .entry = source->entry, .is_muted = source->is_muted};
         memcpy(settings->positions[i].aed, source->aed, sizeof source->aed);
@@ -349,7 +350,7 @@ void live_scene_record(struct live_scene *s, struct live_scene_settings *setting
     pthread_mutex_unlock(&s->lock);
 }
 
-static bool is_same(const struct live_scene_position *a, const struct live_scene_position *b)
+static bool live_scene_is_same(const struct live_scene_position *a, const struct live_scene_position *b)
 {
     return a->source == b->source && a->aed[0] == b->aed[0] && a->aed[1] == b->aed[1] && a->aed[2] == b->aed[2] &&
            a->gain_db == b->gain_db && a->entry == b->entry && a->is_muted == b->is_muted;
@@ -359,7 +360,7 @@ bool live_scene_same(const struct live_scene_settings *a, const struct live_scen
 {
     if (a->n_positions != b->n_positions || a->reference != b->reference || a->min_m != b->min_m) return false;
     for (int i = 0; i < a->n_positions; i++)
-        if (!is_same(&a->positions[i], &b->positions[i])) return false;
+        if (!live_scene_is_same(&a->positions[i], &b->positions[i])) return false;
     return true;
 }
 

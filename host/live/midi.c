@@ -2,7 +2,7 @@
 
 enum { MAX_AT_ONCE = 1000 }; /* messages in one call: the control thread has other work */
 
-static void refuse(const char *why)
+static void midi_refuse(const char *why)
 {
     message_error("%s", why);
 }
@@ -13,10 +13,10 @@ bool midi_open(struct midi *midi, const struct midi_settings *settings, char *wh
                           .channel = settings->channel,
                           .limit = {.topic = "MIDI messages that were refused or lost", .max = 1}};
     midi_map_default(&midi->map);
-    return !settings->map || midi_map_read(&midi->map, settings->map, refuse, why, cap);
+    return !settings->map || midi_map_read(&midi->map, settings->map, midi_refuse, why, cap);
 }
 
-static void apply(struct midi *midi, const struct midi_message *message, struct command_target *target)
+static void midi_apply(struct midi *midi, const struct midi_message *message, struct command_target *target)
 {
     struct command command;
     char text[MESSAGE_CAP];
@@ -38,7 +38,7 @@ void midi_tend(struct midi *midi, struct command_target *target)
 {
     struct midi_message message;
     for (int i = 0; i < MAX_AT_ONCE && midi->source.next(midi->source.data, &message); i++)
-        apply(midi, &message, target);
+        midi_apply(midi, &message, target);
     report_lost(midi);
     message_limit_tend(&midi->limit, false);
 }

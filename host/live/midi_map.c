@@ -43,29 +43,29 @@ struct words {
     int n, at; /* at: index of the next word to read */
 };
 
-static const char *next_word(struct words *words)
+static const char *midi_next_word(struct words *words)
 {
     return words->at < words->n ? words->list[words->at++] : "";
 }
 
 /* Reads a number from low to high; refuses NaN too. */
-static bool read_number(struct words *words, double min, double max, double *number)
+static bool midi_read_number(struct words *words, double min, double max, double *number)
 {
-    return number_is(next_word(words), min, max, number);
+    return number_is(midi_next_word(words), min, max, number);
 }
 
 static bool read_index(struct words *words, int min, int max, int *index)
 {
     double number;
-    if (!read_number(words, min, max, &number) || number != floor(number)) return false;
+    if (!midi_read_number(words, min, max, &number) || number != floor(number)) return false;
     *index = (int)number;
     return true;
 }
 
 /* Returns the entry of a message in the map; NULL: such a message does not exist. */
-static struct midi_assignment *read_message(struct words *words, struct midi_map *map)
+static struct midi_assignment *midi_read_message(struct words *words, struct midi_map *map)
 {
-    const char *kind = next_word(words);
+    const char *kind = midi_next_word(words);
     bool is_cc = strcmp(kind, "cc") == 0;
     int index;
     if (strcmp(kind, "program") == 0) return &map->program;
@@ -75,7 +75,7 @@ static struct midi_assignment *read_message(struct words *words, struct midi_map
 
 static bool read_action(struct words *words, struct midi_assignment *to, char *why, size_t cap)
 {
-    const char *name = next_word(words);
+    const char *name = midi_next_word(words);
     for (const struct action *action = actions; action < actions + N_ACTIONS; action++)
         if (strcmp(action->name, name) == 0) to->command = action->command;
     return to->command.act != COMMAND_NONE ||
@@ -83,16 +83,17 @@ static bool read_action(struct words *words, struct midi_assignment *to, char *w
 }
 
 /* Reads the numbers of an action. is_program, is_note: kind of the message; else a controller. */
-static bool read_numbers(struct words *words, struct midi_assignment *to, bool is_program, bool is_note, char *why,
-                         size_t cap)
+static bool midi_read_numbers(struct words *words, struct midi_assignment *to, bool is_program, bool is_note, char *why,
+                              size_t cap)
 {
     struct command *command = &to->command;
     if (is_program && command->act != COMMAND_MASK_NUMBER)
         return message_write(why, cap, "a program selects a mask and does nothing else; write: program mask");
     if (is_note && command->act == COMMAND_GAIN)
         return message_write(why, cap, "a note has no value for a gain; give a controller, as in: " GAIN_EXAMPLE);
-    if (command->act == COMMAND_GAIN && !(read_number(words, MIN_DB, MAX_DB, &to->low_db) &&
-                                          read_number(words, MIN_DB, MAX_DB, &to->high_db) && to->low_db < to->high_db))
+    if (command->act == COMMAND_GAIN &&
+        !(midi_read_number(words, MIN_DB, MAX_DB, &to->low_db) &&
+          midi_read_number(words, MIN_DB, MAX_DB, &to->high_db) && to->low_db < to->high_db))
         return message_write(why, cap,
                              "has no range; give two gains from %.0f to %.0f dB, the lower first, as in: " GAIN_EXAMPLE,
                              MIN_DB, MAX_DB);
@@ -101,18 +102,19 @@ static bool read_numbers(struct words *words, struct midi_assignment *to, bool i
     /* A key that is released must not switch bypass off. */
     if (is_note && command->act == COMMAND_BYPASS) command->act = COMMAND_BYPASS_TOGGLE;
     return words->at == words->n ||
-           message_write(why, cap, "\"%.40s\" is one word too many; delete it, or put # before it", next_word(words));
+           message_write(why, cap, "\"%.40s\" is one word too many; delete it, or put # before it",
+                         midi_next_word(words));
 }
 
 /* Reads the assignment of a line, if the line has one. */
-static bool read_line(struct midi_map *map, char *line, size_t number, char *why, size_t cap)
+static bool midi_read_line(struct midi_map *map, char *line, size_t number, char *why, size_t cap)
 {
     struct words words = {.n = 0};
     char *rest = line, *word;
     line[strcspn(line, "#")] = 0;
     while (words.n < MAX_WORDS && (word = strtok_r(rest, " \t\r\n", &rest))) words.list[words.n++] = word;
     if (words.n == 0) return true;
-    struct midi_assignment *entry = read_message(&words, map), read = {.line = number};
+    struct midi_assignment *entry = midi_read_message(&words, map), read = {.line = number};
     if (!entry)
         return message_write(why, cap,
                              "does not begin with a message; begin with cc or note and its number from 0 to %d, or "
@@ -120,7 +122,7 @@ static bool read_line(struct midi_map *map, char *line, size_t number, char *why
                              VALUES - 1);
     bool is_note = entry >= map->note && entry < map->note + VALUES;
     if (!read_action(&words, &read, why, cap) ||
-        !read_numbers(&words, &read, entry == &map->program, is_note, why, cap))
+        !midi_read_numbers(&words, &read, entry == &map->program, is_note, why, cap))
         return false;
     if (entry->line)
         return message_write(why, cap, "this message has an action in line %zu; leave one out", entry->line);
@@ -136,7 +138,7 @@ void midi_map_default(struct midi_map *map)
     *map = (struct midi_map){0};
     for (size_t i = 0; i < N_DEFAULTS; i++) {
         snprintf(line, sizeof line, "%s", defaults[i]);
-        read_line(map, line, i + 1, why, sizeof why);
+        midi_read_line(map, line, i + 1, why, sizeof why);
     }
 }
 
@@ -150,7 +152,7 @@ bool midi_map_read(struct midi_map *map, const char *path, void (*refuse)(const 
     if (!line_reader_open(&in, path, "check the path of --midi-map", reason, sizeof reason))
         return message_write(why, cap, "%s", reason);
     while (n_refused < MIDI_MAP_REFUSALS && (got = line_read(&in)) != LINE_END) {
-        if (got == LINE_READ && read_line(map, in.line, in.number, reason, sizeof reason)) continue;
+        if (got == LINE_READ && midi_read_line(map, in.line, in.number, reason, sizeof reason)) continue;
         if (n_refused++ > 0) refuse(why);
         if (got == LINE_READ)
             message_write(why, cap, "%s:%zu: %s", path, in.number, reason);

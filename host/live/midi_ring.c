@@ -25,12 +25,12 @@ bool midi_ring_read(struct midi_ring *ring, struct midi_message *message)
     return true;
 }
 
-static bool next(void *data, struct midi_message *message)
+static bool midi_ring_next(void *data, struct midi_message *message)
 {
     return midi_ring_read(data, message);
 }
 
-static uint64_t lost(void *data)
+static uint64_t midi_ring_lost(void *data)
 {
     const struct midi_ring *ring = data;
     return atomic_load(&ring->lost);
@@ -38,5 +38,5 @@ static uint64_t lost(void *data)
 
 struct midi_source midi_ring_source(struct midi_ring *ring)
 {
-    return (struct midi_source){.data = ring, .next = next, .lost = lost, .fd = -1};
+    return (struct midi_source){.data = ring, .next = midi_ring_next, .lost = midi_ring_lost, .fd = -1};
 }

@@ -47,7 +47,7 @@ bool nsm_is_wanted(void)
 
 /* Is this file absent, or a regular one of at most so many bytes? The folder may come from a stranger, with links to
  * the user's files. The folder itself may be a link: its path comes from the manager. */
-static bool check_file(const char *path, off_t max_bytes, char *why, size_t cap)
+static bool nsm_check_file(const char *path, off_t max_bytes, char *why, size_t cap)
 {
     struct stat status;
     if (lstat(path, &status) != 0) return true;
@@ -114,7 +114,7 @@ bool nsm_load(struct nsm *nsm, struct session_state *state, struct option_names 
     if (mkdir(nsm->folder, 0777) != 0 && errno != EEXIST)
         return message_write(why, cap, "%s: the folder cannot be made: %s; make the session's folder writable",
                              nsm->folder, strerror(errno));
-    if (!check_file(path, SESSION_BYTES, why, cap) || !check_file(through, INT64_MAX, why, cap)) return false;
+    if (!nsm_check_file(path, SESSION_BYTES, why, cap) || !nsm_check_file(through, INT64_MAX, why, cap)) return false;
     if (access(path, F_OK) == 0) {
         json_t *json = json_load_file(path, 0, &error);
         if (!json)
@@ -145,7 +145,7 @@ static bool absolute(const char *path, char full[PATH_MAX])
 
 /* The user may copy the session to another folder. Therefore session.json does not name the session's own mask,
  * through.txt; any other mask has an absolute path. */
-static bool save(struct nsm *nsm, char *why, size_t cap)
+static bool nsm_save(struct nsm *nsm, char *why, size_t cap)
 {
     char full[PATH_MAX];
     struct session_state state = *nsm->now;
@@ -153,7 +153,7 @@ static bool save(struct nsm *nsm, char *why, size_t cap)
         *state.mask = 0;
     else if (absolute(state.mask, full) && strlen(full) < sizeof state.mask)
         memcpy(state.mask, full, strlen(full) + 1);
-    if (!check_file(nsm->session_path, INT64_MAX, why, cap)) return false;
+    if (!nsm_check_file(nsm->session_path, INT64_MAX, why, cap)) return false;
     json_t *json = session_state_json(&state), *list = json_array();
     for (int i = 0; i < nsm->masks->n; i++)
         json_array_append_new(
@@ -180,7 +180,7 @@ static void handle_open(struct nsm *nsm, const struct osc_message *message)
 static void handle_save(struct nsm *nsm, const struct osc_message *message)
 {
     char why[MESSAGE_CAP] = "nothing plays yet; wait";
-    if (nsm->now && save(nsm, why, sizeof why)) {
+    if (nsm->now && nsm_save(nsm, why, sizeof why)) {
         osc_send(nsm->osc, "/reply", "ss", message->path, "saved");
         return;
     }
@@ -188,7 +188,7 @@ static void handle_save(struct nsm *nsm, const struct osc_message *message)
     osc_send(nsm->osc, "/error", "sis", message->path, ERR_GENERAL, why);
 }
 
-static void handle_message(void *data, const struct osc_message *message)
+static void nsm_handle_message(void *data, const struct osc_message *message)
 {
     struct nsm *nsm = data;
     bool about_announce = message->n_texts > 0 && strcmp(message->texts[0], "/nsm/server/announce") == 0;
@@ -213,7 +213,7 @@ static bool announce(struct nsm *nsm, char *why, size_t cap)
     *why = 0;
     while (!*nsm->folder) {
         if (!control_wait(osc_fd(nsm->osc))) return false;
-        osc_receive(nsm->osc, handle_message, nsm);
+        osc_receive(nsm->osc, nsm_handle_message, nsm);
         if (*nsm->refusal)
             return message_write(why, cap, "NSM: the session manager refuses: %s; see its messages", nsm->refusal);
         bool is_gone =
@@ -276,7 +276,7 @@ void nsm_tend(struct nsm *nsm, const struct session_state *state, const struct o
     nsm->now = state;
     nsm->masks = masks;
     nsm->version = version;
-    osc_receive(nsm->osc, handle_message, nsm);
+    osc_receive(nsm->osc, nsm_handle_message, nsm);
     nsm->now = NULL;
     while (osc_next_unreachable(nsm->osc, &nobody)) continue; /* the manager has ended, and the session goes on */
     bool dirty = !session_state_same(state, &nsm->saved) || version != nsm->saved_version;

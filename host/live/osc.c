@@ -70,7 +70,7 @@ void osc_wake_first(struct osc *osc)
     (void)!sendto(osc->fd, NULL, 0, MSG_DONTWAIT, (const struct sockaddr *)&osc->ours, size);
 }
 
-static in_port_t *port_of(struct sockaddr_storage *address)
+static in_port_t *osc_port_of(struct sockaddr_storage *address)
 {
     bool is_ipv4 = address->ss_family == AF_INET;
     return is_ipv4 ? &((struct sockaddr_in *)address)->sin_port : &((struct sockaddr_in6 *)address)->sin6_port;
@@ -85,12 +85,12 @@ static bool same_host(const struct sockaddr_storage *a, const struct sockaddr_st
                                    : memcmp(&a6->sin6_addr, &b6->sin6_addr, sizeof a6->sin6_addr) == 0;
 }
 
-/* port_of does not accept constants. */
+/* osc_port_of does not accept constants. */
 bool osc_same_peer(const struct osc_peer *a, const struct osc_peer *b)
 {
     struct osc_peer one = *a, other = *b;
     if (a->send || b->send) return osc_same_host(a, b) && a->client == b->client;
-    return same_host(&one.address, &other.address) && *port_of(&one.address) == *port_of(&other.address);
+    return same_host(&one.address, &other.address) && *osc_port_of(&one.address) == *osc_port_of(&other.address);
 }
 
 bool osc_same_host(const struct osc_peer *a, const struct osc_peer *b)
@@ -108,7 +108,7 @@ static bool is_any_host(const struct sockaddr_storage *address)
 bool osc_is_own(const struct osc *osc, const struct osc_peer *peer)
 {
     struct osc_peer any_port = *peer;
-    if (ntohs(*port_of(&any_port.address)) != osc->port) return false;
+    if (ntohs(*osc_port_of(&any_port.address)) != osc->port) return false;
     if (!is_any_host(&osc->ours)) return same_host(&osc->ours, &peer->address);
     osc_set_port(&any_port, 0);
     int probe = socket(peer->address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -119,7 +119,7 @@ bool osc_is_own(const struct osc *osc, const struct osc_peer *peer)
 
 void osc_set_port(struct osc_peer *peer, int port)
 {
-    *port_of(&peer->address) = htons((uint16_t)port);
+    *osc_port_of(&peer->address) = htons((uint16_t)port);
 }
 
 bool osc_next_unreachable(struct osc *osc, struct osc_peer *peer)
@@ -185,7 +185,7 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
         return NULL;
     }
     osc->fd = fd;
-    osc->port = ntohs(*port_of(&osc->ours));
+    osc->port = ntohs(*osc_port_of(&osc->ours));
     ask_for_errors(fd);
     return osc;
 }
@@ -195,7 +195,7 @@ struct osc *osc_open(const char *where, char *why, size_t cap)
 static bool is_from_peer(struct osc *osc, struct sockaddr_storage *sender)
 {
     struct sockaddr_storage *peer = &osc->peer.address;
-    return (same_host(sender, peer) || same_host(sender, &osc->ours)) && *port_of(sender) == *port_of(peer);
+    return (same_host(sender, peer) || same_host(sender, &osc->ours)) && *osc_port_of(sender) == *osc_port_of(peer);
 }
 
 /* Binds to the local address that routes to the server. */
@@ -208,7 +208,7 @@ static bool bind_towards(struct osc *osc, const struct addrinfo *there)
                 getsockname(probe, (struct sockaddr *)ours, &size) == 0;
     if (probe >= 0) close(probe);
     if (!good) return false;
-    *port_of(ours) = 0;
+    *osc_port_of(ours) = 0;
     osc->fd = socket(there->ai_family, there->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, there->ai_protocol);
     if (osc->fd >= 0 && bind(osc->fd, (struct sockaddr *)ours, size) == 0) {
         ask_for_errors(osc->fd);
@@ -243,14 +243,14 @@ struct osc *osc_open_to(const char *url, char *why, size_t cap)
     return NULL;
 }
 
-static bool is_number(lo_type type)
+static bool osc_is_number(lo_type type)
 {
     return lo_is_numerical_type(type) || type == LO_TRUE || type == LO_FALSE;
 }
 
-static double number_of(lo_type type, lo_arg *arg)
+static double osc_number_of(lo_type type, lo_arg *arg)
 {
-    return type == LO_TRUE ? 1 : type == LO_FALSE || !is_number(type) ? 0 : (double)lo_hires_val(type, arg);
+    return type == LO_TRUE ? 1 : type == LO_FALSE || !osc_is_number(type) ? 0 : (double)lo_hires_val(type, arg);
 }
 
 /* Sends a message that the first thread does not handle to the other thread. A full socket loses the message. */
@@ -272,12 +272,12 @@ static void handle_message(struct receiver *r, char *packet, size_t bytes)
     if (read.n_args > 0) {
         lo_type type = (lo_type)types[0];
         if (lo_is_string_type(type)) read.text = (const char *)args[0];
-        read.has_number = is_number(type);
-        read.number = number_of(type, args[0]);
+        read.has_number = osc_is_number(type);
+        read.number = osc_number_of(type, args[0]);
     }
-    if (read.n_args > 1) read.second = number_of((lo_type)types[1], args[1]);
-    for (int i = 0; i < read.n_args && i < OSC_MAX_NUMBERS && is_number((lo_type)types[i]); i++)
-        read.numbers[read.n_numbers++] = number_of((lo_type)types[i], args[i]);
+    if (read.n_args > 1) read.second = osc_number_of((lo_type)types[1], args[1]);
+    for (int i = 0; i < read.n_args && i < OSC_MAX_NUMBERS && osc_is_number((lo_type)types[i]); i++)
+        read.numbers[read.n_numbers++] = osc_number_of((lo_type)types[i], args[i]);
     for (int i = 0; i < read.n_args && read.n_texts < OSC_MAX_TEXTS; i++)
         if (lo_is_string_type((lo_type)types[i])) read.texts[read.n_texts++] = (const char *)args[i];
     if (!r->first)

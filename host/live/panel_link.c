@@ -33,7 +33,7 @@ struct panel_link {
 /* ---- answers ----------------------------------------------------------------------------------- */
 
 /* JSON has no infinity: a gain of -INFINITY is "off", as in messages. */
-static json_t *number(double value)
+static json_t *panel_number(double value)
 {
     return value == -INFINITY ? json_string("off") : json_number(value);
 }
@@ -45,7 +45,7 @@ static void send_answer(const struct osc_peer *to, const char *path, const char 
     json_array_append_new(json, json_text(path));
     for (; *types; types++)
         json_array_append_new(json, *types == 's'   ? json_text(va_arg(args, const char *))
-                                    : *types == 'f' ? number(va_arg(args, double))
+                                    : *types == 'f' ? panel_number(va_arg(args, double))
                                                     : json_integer(va_arg(args, int)));
     panel_send(to->panel, to->client, json);
     json_decref(json);
@@ -53,29 +53,29 @@ static void send_answer(const struct osc_peer *to, const char *path, const char 
 
 /* ---- messages ---------------------------------------------------------------------------------- */
 
-static bool is_number(const json_t *json)
+static bool panel_is_number(const json_t *json)
 {
     return json_is_number(json) || json_is_boolean(json);
 }
 
-static double number_of(const json_t *json)
+static double panel_number_of(const json_t *json)
 {
     return json_is_true(json) ? 1 : json_number_value(json);
 }
 
 /* Reads an array as osc.c reads a packet. The texts are those of the array. */
-static void read_message(const json_t *json, struct osc_message *read)
+static void panel_link_read_message(const json_t *json, struct osc_message *read)
 {
     const json_t *first = json_array_get(json, 1), *arg;
     *read = (struct osc_message){.path = json_string_value(json_array_get(json, 0)),
                                  .n_args = (int)json_array_size(json) - 1,
                                  .text = json_string_value(first),
-                                 .has_number = is_number(first),
-                                 .number = number_of(first),
-                                 .second = number_of(json_array_get(json, 2))};
-    for (int i = 0; i < read->n_args && i < OSC_MAX_NUMBERS && is_number(arg = json_array_get(json, (size_t)i + 1));
-         i++)
-        read->numbers[read->n_numbers++] = number_of(arg);
+                                 .has_number = panel_is_number(first),
+                                 .number = panel_number_of(first),
+                                 .second = panel_number_of(json_array_get(json, 2))};
+    for (int i = 0;
+         i < read->n_args && i < OSC_MAX_NUMBERS && panel_is_number(arg = json_array_get(json, (size_t)i + 1)); i++)
+        read->numbers[read->n_numbers++] = panel_number_of(arg);
     for (int i = 0; i < read->n_args && read->n_texts < OSC_MAX_TEXTS; i++)
         if (json_is_string(arg = json_array_get(json, (size_t)i + 1)))
             read->texts[read->n_texts++] = json_string_value(arg);
@@ -85,7 +85,7 @@ void panel_link_handle(struct panel_link *l, const struct panel_message *message
 {
     struct osc_peer from = {.send = send_answer, .panel = l->panel, .client = message->client};
     struct osc_message read;
-    read_message(message->json, &read);
+    panel_link_read_message(message->json, &read);
     read.from = &from;
     remote_handle(l->remote, &read);
 }
@@ -93,13 +93,13 @@ void panel_link_handle(struct panel_link *l, const struct panel_message *message
 bool panel_link_loads_mask(const json_t *message)
 {
     struct osc_message read;
-    read_message(message, &read);
+    panel_link_read_message(message, &read);
     return remote_loads_mask(&read);
 }
 
 /* ---- what the panel shows ---------------------------------------------------------------------- */
 
-static json_t *decibels(const float *peaks, int n)
+static json_t *json_peaks(const float *peaks, int n)
 {
     json_t *list = json_array();
     for (int i = 0; i < n; i++)
@@ -113,9 +113,10 @@ static void show_meters(struct panel_link *l)
     struct session_status status;
     hc_live_take_channel_peaks(session_live(l->target->session), l->peaks, l->peaks + l->n_in);
     session_get_status(l->target->session, &status);
-    json_t *json = json_pack("[soofII]", "/meters", decibels(l->peaks, l->n_in), decibels(l->peaks + l->n_in, l->n_out),
-                             round(10 * report_load(&status, &l->levels)) / 10,
-                             (json_int_t)status.stats.late + (json_int_t)status.stats.lost, (json_int_t)status.xruns);
+    json_t *json =
+        json_pack("[soofII]", "/meters", json_peaks(l->peaks, l->n_in), json_peaks(l->peaks + l->n_in, l->n_out),
+                  round(10 * report_load(&status, &l->levels)) / 10,
+                  (json_int_t)status.stats.late + (json_int_t)status.stats.lost, (json_int_t)status.xruns);
     report_levels_begin(&l->levels, &status);
     if (json) panel_show(l->panel, json);
     json_decref(json);
@@ -129,7 +130,8 @@ static void show_scene(struct panel_link *l, struct live_scene *scene)
     for (int i = 0; i < live_scene_n_sources(scene); i++) {
         struct live_scene_source s;
         live_scene_get_source(scene, i, &s);
-        json_array_append_new(list, json_pack("[fffoi]", s.aed[0], s.aed[1], s.aed[2], number(s.gain_db), s.is_muted));
+        json_array_append_new(list,
+                              json_pack("[fffoi]", s.aed[0], s.aed[1], s.aed[2], panel_number(s.gain_db), s.is_muted));
     }
     live_scene_get_listener(scene, &listener);
     listener_angles(&listener, angles);

@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-static bool read_channels(const struct option_use *use, void *to)
+static bool node_read_channels(const struct option_use *use, void *to)
 {
 #ifdef HC_WITH_PIPEWIRE
     struct pipewire_channels channels;
@@ -34,7 +34,7 @@ static const struct option_row pipewire_options[] = {
     {"channels", 0, "N|LIST",
      "Channels of the sink or source: their number, or their positions, as FL,FR,FC,LFE,RL,RR,SL,SR or AUX0,AUX1 [the "
      "configuration's port names, else as suits the mask]",
-     read_channels, LIVE_OPTION_TO(channels)},
+     node_read_channels, LIVE_OPTION_TO(channels)},
     {"default", 0, NULL, "Make the sink or source the default one, unless the user has chosen another", option_flag,
      LIVE_OPTION_TO(is_default)},
     {"connect", 0, NULL, "Link the ports to those of the default source and sink, and follow these", option_flag,
@@ -107,7 +107,7 @@ static void find_buffers(struct port_side *side, float *unlinked, size_t stride,
     }
 }
 
-static void copy_midi(struct midi_ring *ring, void *port)
+static void node_copy_midi(struct midi_ring *ring, void *port)
 {
     struct pw_buffer *buffer = pw_filter_dequeue_buffer(port);
     if (!buffer) return;
@@ -122,7 +122,7 @@ static void copy_midi(struct midi_ring *ring, void *port)
     pw_filter_queue_buffer(port, buffer);
 }
 
-static void on_process(void *data, struct spa_io_position *position)
+static void node_on_process(void *data, struct spa_io_position *position)
 {
     struct filter_client *c = data;
     struct port_host *h = c->common.host;
@@ -130,12 +130,12 @@ static void on_process(void *data, struct spa_io_position *position)
     find_buffers(&h->in, c->common.silence, 0, n);
     find_buffers(&h->out, c->common.discarded, PIPEWIRE_MAX_QUANTUM, n);
     hc_live_process(h->live, (const float *const *)h->in.buffer, h->out.buffer, n);
-    if (h->midi_in.n > 0) copy_midi(&h->midi_ring, h->midi_in.port[0]);
+    if (h->midi_in.n > 0) node_copy_midi(&h->midi_ring, h->midi_in.port[0]);
 }
 
 /* ---- loop thread ------------------------------------------------------------------------------- */
 
-static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state reported, const char *error)
+static void node_on_state(void *data, enum pw_filter_state old, enum pw_filter_state reported, const char *error)
 {
     (void)old, (void)reported, (void)error;
     struct filter_client *c = data;
@@ -146,7 +146,7 @@ static void on_state(void *data, enum pw_filter_state old, enum pw_filter_state 
 
 /* Sets the latency of port i of a side: the range of all ports on the other side that have a route to or from this
  * port. haloconv adds no latency. */
-static void set_latency(struct port_host *h, const struct port_side *side, int i, const unsigned char *reaches)
+static void node_set_latency(struct port_host *h, const struct port_side *side, int i, const unsigned char *reaches)
 {
     const struct port_side *others = side->is_input ? &h->out : &h->in;
     struct spa_latency_info range;
@@ -167,11 +167,11 @@ static void set_latency(struct port_host *h, const struct port_side *side, int i
 static void set_latencies(struct port_host *h, const struct port_side *side)
 {
     unsigned char *reaches = session_reaches(h->session);
-    for (int i = 0; i < side->n && reaches; i++) set_latency(h, side, i, reaches);
+    for (int i = 0; i < side->n && reaches; i++) node_set_latency(h, side, i, reaches);
     free(reaches);
 }
 
-static void on_parameter(void *data, void *port_data, uint32_t id, const struct spa_pod *parameter)
+static void node_on_parameter(void *data, void *port_data, uint32_t id, const struct spa_pod *parameter)
 {
     struct filter_client *c = data;
     struct pipewire_port *port = port_data;
@@ -185,7 +185,7 @@ static void on_parameter(void *data, void *port_data, uint32_t id, const struct 
 
 /* ---- the client -------------------------------------------------------------------------------- */
 
-static void leave(struct port_host *h)
+static void node_leave(struct port_host *h)
 {
     struct filter_client *c = h->client;
     for (int i = 0; i < h->connections.requested.n; i++)
@@ -213,8 +213,8 @@ static struct pw_properties *node_properties(const struct port_host *h)
 
 static bool open_filter(struct port_host *h, struct filter_client *c, char *why, size_t cap)
 {
-    static const struct pw_filter_events events = {PW_VERSION_FILTER_EVENTS, .state_changed = on_state,
-                                                   .param_changed = on_parameter, .process = on_process};
+    static const struct pw_filter_events events = {PW_VERSION_FILTER_EVENTS, .state_changed = node_on_state,
+                                                   .param_changed = node_on_parameter, .process = node_on_process};
     pipewire_graph_lock(c->common.graph);
     c->filter = pw_filter_new(c->common.graph->core, h->name, node_properties(h));
     if (c->filter) pw_filter_add_listener(c->filter, &c->hook, &events, c);
@@ -222,16 +222,16 @@ static bool open_filter(struct port_host *h, struct filter_client *c, char *why,
     return c->filter || message_write(why, cap, "pipewire: no memory for a node; free some memory");
 }
 
-static bool join(struct port_host *h, char *why, size_t cap)
+static bool node_join(struct port_host *h, char *why, size_t cap)
 {
     if (!pipewire_client_join(h, sizeof(struct filter_client), why, cap)) return false;
     if (open_filter(h, h->client, why, cap)) return true;
-    leave(h);
+    node_leave(h);
     h->client = NULL;
     return false;
 }
 
-static const char *port_name(const struct port_host *h, const void *port)
+static const char *node_port_name(const struct port_host *h, const void *port)
 {
     (void)h;
     return ((const struct pipewire_port *)port)->full_name;
@@ -246,7 +246,7 @@ static bool is_taken(const struct port_host *h, const struct port_side *side, in
     return n > 0;
 }
 
-static void *add_port(struct port_host *h, const struct port_side *side, int i, char *why, size_t cap)
+static void *node_add_port(struct port_host *h, const struct port_side *side, int i, char *why, size_t cap)
 {
     struct filter_client *c = h->client;
     if (is_taken(h, side, i)) {
@@ -289,7 +289,7 @@ static bool has_ports(struct port_host *h)
     return find_ids(h, &h->in) && find_ids(h, &h->out) && find_ids(h, &h->midi_in);
 }
 
-static bool activate(struct port_host *h, char *why, size_t cap)
+static bool node_activate(struct port_host *h, char *why, size_t cap)
 {
     struct filter_client *c = h->client;
     if (!pipewire_client_begin(&c->common, why, cap)) return false;
@@ -300,7 +300,7 @@ static bool activate(struct port_host *h, char *why, size_t cap)
     return good || message_write(why, cap, "pipewire: the node cannot be made; see the daemon's messages");
 }
 
-static void update_latencies(struct port_host *h)
+static void node_update_latencies(struct port_host *h)
 {
     struct filter_client *c = h->client;
     pipewire_graph_lock(c->common.graph);
@@ -312,7 +312,7 @@ static void update_latencies(struct port_host *h)
 /* ---- links ------------------------------------------------------------------------------------- */
 
 /* Requests a link of each port of a side to the port of the same number of a node. */
-static void request_side(struct port_host *h, const struct port_side *side, const char *node)
+static void node_request_side(struct port_host *h, const struct port_side *side, const char *node)
 {
     char other[512];
     for (int i = 0; node && i < side->n; i++) {
@@ -321,12 +321,12 @@ static void request_side(struct port_host *h, const struct port_side *side, cons
     }
 }
 
-static bool request_devices(struct port_host *h)
+static bool node_request_devices(struct port_host *h)
 {
     const struct live_settings *s = h->settings;
     const char *otherwise = s->connect ? "system" : NULL;
-    request_side(h, &h->in, s->input ? s->input : otherwise);
-    request_side(h, &h->out, s->output ? s->output : otherwise);
+    node_request_side(h, &h->in, s->input ? s->input : otherwise);
+    node_request_side(h, &h->out, s->output ? s->output : otherwise);
     return true;
 }
 
@@ -347,7 +347,7 @@ static bool link_ports(struct port_host *h, const struct connection *connection,
     return true;
 }
 
-static bool connect_ports(void *data, const struct connection *connection)
+static bool node_connect_ports(void *data, const struct connection *connection)
 {
     struct port_host *h = data;
     struct filter_client *c = h->client;
@@ -373,7 +373,7 @@ static const struct pipewire_object *next_link(const struct port_host *h, const 
     return NULL;
 }
 
-static int count_connections(void *data, const struct port_side *side, int port)
+static int node_count_connections(void *data, const struct port_side *side, int port)
 {
     struct port_host *h = data;
     struct filter_client *c = h->client;
@@ -393,7 +393,7 @@ static bool is_requested(const struct port_host *h, const struct port_side *side
     return false;
 }
 
-static void list_connections(void *data, const struct port_side *side, int port, struct connections *connections)
+static void node_list_connections(void *data, const struct port_side *side, int port, struct connections *connections)
 {
     struct port_host *h = data;
     struct filter_client *c = h->client;
@@ -409,7 +409,7 @@ static void list_connections(void *data, const struct port_side *side, int port,
     pipewire_graph_unlock(c->common.graph);
 }
 
-static bool connect_midi(struct port_host *h)
+static bool node_connect_midi(struct port_host *h)
 {
     struct filter_client *c = h->client;
     pipewire_graph_lock(c->common.graph);
@@ -438,10 +438,10 @@ static void follow(struct port_host *h)
     }
 }
 
-static void tend(struct port_host *h)
+static void node_tend(struct port_host *h)
 {
     struct filter_client *c = h->client;
-    if (atomic_exchange(&c->has_new_latency, false)) update_latencies(h);
+    if (atomic_exchange(&c->has_new_latency, false)) node_update_latencies(h);
     if (!pipewire_client_tend(h)) return;
     pipewire_graph_lock(c->common.graph);
     follow(h);
@@ -451,7 +451,7 @@ static void tend(struct port_host *h)
     atomic_store(&h->graph_changed, true);
 }
 
-static bool is_idle(const struct port_host *h)
+static bool node_is_idle(const struct port_host *h)
 {
     const struct filter_client *c = h->client;
     return c && !atomic_load(&c->is_streaming);
@@ -492,19 +492,19 @@ int pipewire_command(int argc, char **argv)
         .name = "the PipeWire daemon",
         .list_command = "pw-link -o",
         .choose = choose,
-        .join = join,
-        .leave = leave,
+        .join = node_join,
+        .leave = node_leave,
         .rate = pipewire_client_rate,
         .block = pipewire_client_block,
-        .port_name = port_name,
-        .add_port = add_port,
-        .activate = activate,
-        .request_devices = request_devices,
-        .connect_midi = connect_midi,
-        .update_latencies = update_latencies,
-        .tend = tend,
-        .is_idle = is_idle,
-        .connections = {.connect = connect_ports, .count = count_connections, .list = list_connections}};
+        .port_name = node_port_name,
+        .add_port = node_add_port,
+        .activate = node_activate,
+        .request_devices = node_request_devices,
+        .connect_midi = node_connect_midi,
+        .update_latencies = node_update_latencies,
+        .tend = node_tend,
+        .is_idle = node_is_idle,
+        .connections = {.connect = node_connect_ports, .count = node_count_connections, .list = node_list_connections}};
     return port_host_command(&server, argc, argv);
 }
 

@@ -18,7 +18,7 @@ static const char *const layouts[] = {"MONO",
                                       "FL,FR,FC,LFE,RL,RR,SL,SR"};
 enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
 
-static const char *name_of(const struct spa_type_info *type)
+static const char *channel_name_of(const struct spa_type_info *type)
 {
     return strrchr(type->name, ':') + 1;
 }
@@ -32,12 +32,12 @@ static uint32_t find_position(const char *name, size_t length)
     snprintf(known, sizeof known, "%.*s", (int)length, name);
     if (strcmp(known, "BL") == 0 || strcmp(known, "BR") == 0) known[0] = 'R';
     for (const struct spa_type_info *type = spa_type_audio_channel; type->name; type++)
-        if (type->type > SPA_AUDIO_CHANNEL_NA && strcmp(known, name_of(type)) == 0) return type->type;
+        if (type->type > SPA_AUDIO_CHANNEL_NA && strcmp(known, channel_name_of(type)) == 0) return type->type;
     return SPA_AUDIO_CHANNEL_UNKNOWN;
 }
 
 /* false: the position is unknown or there already, or there is no room. */
-static bool add_position(struct pipewire_channels *channels, uint32_t position)
+static bool channel_add_position(struct pipewire_channels *channels, uint32_t position)
 {
     for (int i = 0; i < channels->n; i++)
         if (channels->position[i] == position) return false;
@@ -46,19 +46,19 @@ static bool add_position(struct pipewire_channels *channels, uint32_t position)
     return true;
 }
 
-static int read_list(const char *text, struct pipewire_channels *channels)
+static int channels_read_list(const char *text, struct pipewire_channels *channels)
 {
     channels->n = 0;
     for (size_t length;; text += length + 1) {
         length = strcspn(text, ",");
-        if (!add_position(channels, find_position(text, length))) return channels->n = 0;
+        if (!channel_add_position(channels, find_position(text, length))) return channels->n = 0;
         if (!text[length]) return channels->n;
     }
 }
 
 static int set_usual(int n, struct pipewire_channels *channels)
 {
-    if (n >= 1 && n <= N_LAYOUTS) return read_list(layouts[n - 1], channels);
+    if (n >= 1 && n <= N_LAYOUTS) return channels_read_list(layouts[n - 1], channels);
     channels->n = n >= 1 && n <= PIPEWIRE_CHANNELS ? n : 0;
     for (int i = 0; i < channels->n; i++) channels->position[i] = SPA_AUDIO_CHANNEL_AUX0 + (uint32_t)i;
     return channels->n;
@@ -68,7 +68,7 @@ int pipewire_channels_read(const char *text, struct pipewire_channels *channels)
 {
     char *end;
     long n = strtol(text, &end, 10);
-    if (end == text) return read_list(text, channels);
+    if (end == text) return channels_read_list(text, channels);
     return *end || n < 1 || n > PIPEWIRE_CHANNELS ? 0 : set_usual((int)n, channels);
 }
 
@@ -76,7 +76,7 @@ void pipewire_channels_of_ports(char *const *names, int n, struct pipewire_chann
 {
     channels->n = 0;
     for (int i = 0; i < n; i++) {
-        if (add_position(channels, find_position(names[i], strlen(names[i])))) continue;
+        if (channel_add_position(channels, find_position(names[i], strlen(names[i])))) continue;
         set_usual(n, channels);
         return;
     }
@@ -89,6 +89,6 @@ void pipewire_channels_write(const struct pipewire_channels *channels, char *tex
     for (int i = 0; i < channels->n && used < cap; i++)
         for (const struct spa_type_info *type = spa_type_audio_channel; type->name; type++)
             if (type->type == channels->position[i])
-                used += (size_t)snprintf(text + used, cap - used, "%s%s", i ? "," : "", name_of(type));
+                used += (size_t)snprintf(text + used, cap - used, "%s%s", i ? "," : "", channel_name_of(type));
 }
 #endif

@@ -59,7 +59,8 @@ void pipewire_client_set_node(const struct port_host *h, struct pw_properties *p
     if (s->rate) pw_properties_setf(properties, PW_KEY_NODE_RATE, "1/%d", s->rate);
 }
 
-static int on_thread(struct spa_loop *loop, bool async, uint32_t number, const void *data, size_t size, void *host)
+static int pipewire_on_thread(struct spa_loop *loop, bool async, uint32_t number, const void *data, size_t size,
+                              void *host)
 {
     (void)loop, (void)async, (void)number, (void)data, (void)size, (void)host;
     realtime_touch_stack();
@@ -74,7 +75,7 @@ bool pipewire_client_begin(struct pipewire_client *c, char *why, size_t cap)
         return message_write(why, cap, "pipewire: no memory for buffers; free some memory");
     atomic_store(&c->cycle.is_first, true);
     pipewire_graph_lock(c->graph);
-    pipewire_graph_invoke(c->graph, on_thread, NULL, 0, false, c->host);
+    pipewire_graph_invoke(c->graph, pipewire_on_thread, NULL, 0, false, c->host);
     pipewire_graph_unlock(c->graph);
     return true;
 }

@@ -45,7 +45,7 @@ static char *copy_text(const struct spa_dict *properties, const char *key)
     return text ? strdup(text) : NULL;
 }
 
-static uint32_t read_number(const struct spa_dict *properties, const char *key, uint32_t otherwise)
+static uint32_t graph_read_number(const struct spa_dict *properties, const char *key, uint32_t otherwise)
 {
     const char *text = spa_dict_lookup(properties, key);
     return text ? (uint32_t)strtoul(text, NULL, 10) : otherwise;
@@ -57,26 +57,26 @@ static struct pipewire_object read_node(const struct spa_dict *p)
                                     .name = copy_text(p, PW_KEY_NODE_NAME),
                                     .alias = copy_text(p, PW_KEY_NODE_DESCRIPTION),
                                     .class = copy_text(p, PW_KEY_MEDIA_CLASS),
-                                    .priority = (int)read_number(p, PW_KEY_PRIORITY_SESSION, 0)};
+                                    .priority = (int)graph_read_number(p, PW_KEY_PRIORITY_SESSION, 0)};
 }
 
-static struct pipewire_object read_port(const struct spa_dict *p)
+static struct pipewire_object graph_read_port(const struct spa_dict *p)
 {
     const char *direction = spa_dict_lookup(p, PW_KEY_PORT_DIRECTION);
     return (struct pipewire_object){.kind = PIPEWIRE_PORT,
                                     .name = copy_text(p, PW_KEY_PORT_NAME),
                                     .alias = copy_text(p, PW_KEY_PORT_ALIAS),
                                     .class = copy_text(p, PW_KEY_FORMAT_DSP),
-                                    .node = read_number(p, PW_KEY_NODE_ID, SPA_ID_INVALID),
-                                    .number = read_number(p, PW_KEY_PORT_ID, 0),
+                                    .node = graph_read_number(p, PW_KEY_NODE_ID, SPA_ID_INVALID),
+                                    .number = graph_read_number(p, PW_KEY_PORT_ID, 0),
                                     .is_output = direction && strcmp(direction, "out") == 0};
 }
 
 static struct pipewire_object read_link(const struct spa_dict *p)
 {
     return (struct pipewire_object){.kind = PIPEWIRE_LINK,
-                                    .from = read_number(p, PW_KEY_LINK_OUTPUT_PORT, SPA_ID_INVALID),
-                                    .to = read_number(p, PW_KEY_LINK_INPUT_PORT, SPA_ID_INVALID)};
+                                    .from = graph_read_number(p, PW_KEY_LINK_OUTPUT_PORT, SPA_ID_INVALID),
+                                    .to = graph_read_number(p, PW_KEY_LINK_INPUT_PORT, SPA_ID_INVALID)};
 }
 
 static struct pipewire_object read_metadata(const struct spa_dict *p)
@@ -181,7 +181,7 @@ static void on_global(void *data, uint32_t id, uint32_t permissions, const char 
     struct pipewire_graph *g = data;
     if (!properties) return;
     if (strcmp(type, PW_TYPE_INTERFACE_Node) == 0) add_object(g, id, properties, read_node(properties));
-    if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0) add_object(g, id, properties, read_port(properties));
+    if (strcmp(type, PW_TYPE_INTERFACE_Port) == 0) add_object(g, id, properties, graph_read_port(properties));
     if (strcmp(type, PW_TYPE_INTERFACE_Link) == 0) add_object(g, id, properties, read_link(properties));
     if (strcmp(type, PW_TYPE_INTERFACE_Metadata) != 0) return;
     add_object(g, id, properties, read_metadata(properties));

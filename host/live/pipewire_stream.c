@@ -111,7 +111,7 @@ static int set_position(struct spa_loop *loop, bool async, uint32_t number, cons
 
 /* ---- loop thread ------------------------------------------------------------------------------- */
 
-static void on_state(struct stream_client *c, struct pw_stream *stream, atomic_bool *is_streaming)
+static void stream_on_state(struct stream_client *c, struct pw_stream *stream, atomic_bool *is_streaming)
 {
     enum pw_stream_state state = pw_stream_get_state(stream, NULL);
     if (state == PW_STREAM_STATE_PAUSED) pw_stream_flush(stream, false);
@@ -123,14 +123,14 @@ static void on_capture_state(void *data, enum pw_stream_state old, enum pw_strea
 {
     (void)old, (void)state, (void)error;
     struct stream_client *c = data;
-    on_state(c, c->capture, &c->captures);
+    stream_on_state(c, c->capture, &c->captures);
 }
 
 static void on_playback_state(void *data, enum pw_stream_state old, enum pw_stream_state state, const char *error)
 {
     (void)old, (void)state, (void)error;
     struct stream_client *c = data;
-    on_state(c, c->playback, &c->plays);
+    stream_on_state(c, c->playback, &c->plays);
 }
 
 /* Waits until the audio thread has let go of the old area, which libpipewire then unmaps. */
@@ -143,7 +143,7 @@ static void on_io(void *data, uint32_t id, void *area, uint32_t size)
 }
 
 /* haloconv adds no latency: what the device reports to one stream, the other reports to the programs. */
-static void on_parameter(void *data, uint32_t id, const struct spa_pod *parameter)
+static void stream_on_parameter(void *data, uint32_t id, const struct spa_pod *parameter)
 {
     struct stream_client *c = data;
     struct spa_latency_info latency;
@@ -154,7 +154,7 @@ static void on_parameter(void *data, uint32_t id, const struct spa_pod *paramete
 
 /* ---- the client -------------------------------------------------------------------------------- */
 
-static void leave(struct port_host *h)
+static void stream_leave(struct port_host *h)
 {
     struct stream_client *c = h->client;
     pipewire_graph_lock(c->common.graph);
@@ -168,7 +168,7 @@ static void leave(struct port_host *h)
     pipewire_client_leave(&c->common);
 }
 
-static bool join(struct port_host *h, char *why, size_t cap)
+static bool stream_join(struct port_host *h, char *why, size_t cap)
 {
     return pipewire_client_join(h, sizeof(struct stream_client), why, cap);
 }
@@ -278,13 +278,14 @@ static int connect_stream(struct pw_stream *stream, enum pw_direction direction,
 }
 
 /* Makes both streams and connects them. */
-static bool open_streams(struct port_host *h)
+static bool stream_open_streams(struct port_host *h)
 {
     static const struct pw_stream_events capture_events = {PW_VERSION_STREAM_EVENTS, .state_changed = on_capture_state,
-                                                           .param_changed = on_parameter, .process = on_capture},
+                                                           .param_changed = stream_on_parameter, .process = on_capture},
                                          playback_events = {PW_VERSION_STREAM_EVENTS,
                                                             .state_changed = on_playback_state, .io_changed = on_io,
-                                                            .param_changed = on_parameter, .process = on_playback};
+                                                            .param_changed = stream_on_parameter,
+                                                            .process = on_playback};
     struct stream_client *c = h->client;
     bool is_sink = h->settings->sink != NULL;
     /* The playback stream's process dequeues the buffers of the capture stream. */
@@ -335,19 +336,19 @@ static bool has_nodes(struct port_host *h)
     return pw_stream_get_node_id(c->capture) != SPA_ID_INVALID && pw_stream_get_node_id(c->playback) != SPA_ID_INVALID;
 }
 
-static bool activate(struct port_host *h, char *why, size_t cap)
+static bool stream_activate(struct port_host *h, char *why, size_t cap)
 {
     struct stream_client *c = h->client;
     if (!choose_channels(h, why, cap) || !pipewire_client_begin(&c->common, why, cap)) return false;
     atomic_store(&c->quiet, INT64_MAX / 2);
     pipewire_graph_lock(c->common.graph);
-    bool good = open_streams(h) && pipewire_client_await(&c->common, has_nodes) && open_keeper(h);
+    bool good = stream_open_streams(h) && pipewire_client_await(&c->common, has_nodes) && open_keeper(h);
     pipewire_graph_unlock(c->common.graph);
     return good || message_write(why, cap, "pipewire: the streams cannot be made; see the daemon's messages");
 }
 
 /* Leads the stream to the device that was asked for when that appears. */
-static void tend(struct port_host *h)
+static void stream_tend(struct port_host *h)
 {
     struct stream_client *c = h->client;
     struct pipewire_graph *g = c->common.graph;
@@ -360,13 +361,13 @@ static void tend(struct port_host *h)
     pipewire_graph_unlock(g);
 }
 
-static bool is_idle(const struct port_host *h)
+static bool stream_is_idle(const struct port_host *h)
 {
     const struct stream_client *c = h->client;
     return c && !(atomic_load(&c->captures) && atomic_load(&c->plays));
 }
 
-static void report(const struct port_host *h)
+static void stream_report(const struct port_host *h)
 {
     const struct stream_client *c = h->client;
     const struct live_settings *s = h->settings;
@@ -381,13 +382,13 @@ static void report(const struct port_host *h)
 const struct port_server pipewire_stream_server = {.line = &pipewire_line,
                                                    .name = "the PipeWire daemon",
                                                    .list_command = "pw-link -o",
-                                                   .join = join,
+                                                   .join = stream_join,
                                                    .check = choose_channels,
-                                                   .leave = leave,
+                                                   .leave = stream_leave,
                                                    .rate = pipewire_client_rate,
                                                    .block = pipewire_client_block,
-                                                   .activate = activate,
-                                                   .tend = tend,
-                                                   .is_idle = is_idle,
-                                                   .report = report};
+                                                   .activate = stream_activate,
+                                                   .tend = stream_tend,
+                                                   .is_idle = stream_is_idle,
+                                                   .report = stream_report};
 #endif

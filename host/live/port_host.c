@@ -38,7 +38,7 @@ static bool choose_names(struct port_host *h, char *why, size_t cap)
     return good;
 }
 
-static bool join(void *data, char *why, size_t cap)
+static bool port_host_join(void *data, char *why, size_t cap)
 {
     struct port_host *h = data;
     return h->server->join(h, why, cap);
@@ -59,7 +59,7 @@ static void tend_midi(struct port_host *h)
 }
 
 /* Makes the ports, activates the client and connects it. */
-static bool start(struct port_host *h, char *why, size_t cap)
+static bool port_host_start(struct port_host *h, char *why, size_t cap)
 {
     atomic_store(&h->is_down, false);
     if (!add_ports(h, &h->in, why, cap) || !add_ports(h, &h->out, why, cap) || !add_ports(h, &h->midi_in, why, cap))
@@ -74,7 +74,7 @@ static bool start(struct port_host *h, char *why, size_t cap)
     return true;
 }
 
-static void stop(void *data)
+static void port_host_stop(void *data)
 {
     struct port_host *h = data;
     if (h->client) h->server->leave(h);
@@ -82,13 +82,13 @@ static void stop(void *data)
     connections_restore(&h->connections);
 }
 
-static bool restart(void *data, char *why, size_t cap)
+static bool port_host_restart(void *data, char *why, size_t cap)
 {
     struct port_host *h = data;
-    if (!join(h, why, cap)) return false;
+    if (!port_host_join(h, why, cap)) return false;
     session_request_format(h->session, h->server->rate(h), h->server->block(h));
-    if (!start(h, why, cap)) {
-        stop(h);
+    if (!port_host_start(h, why, cap)) {
+        port_host_stop(h);
         return false;
     }
     int n = h->n_made + h->connections.missing.n;
@@ -97,13 +97,13 @@ static bool restart(void *data, char *why, size_t cap)
     return true;
 }
 
-static bool is_alive(void *data)
+static bool port_host_is_alive(void *data)
 {
     struct port_host *h = data;
     return !atomic_load(&h->is_down);
 }
 
-static bool is_idle(void *data)
+static bool port_host_is_idle(void *data)
 {
     const struct port_host *h = data;
     return h->server->is_idle && h->server->is_idle(h);
@@ -125,7 +125,7 @@ static void check_priority(struct port_host *h)
         message_note("the system refuses real-time priority; expect xruns under load; %s", realtime_remedy);
 }
 
-static void tend(void *data)
+static void port_host_tend(void *data)
 {
     struct port_host *h = data;
     uint64_t version = session_reach_version(h->session);
@@ -177,7 +177,7 @@ static void close_side(struct port_side *side)
     free(side->buffer);
 }
 
-static bool open_midi(struct port_host *h, struct control_host *host, char *why, size_t cap)
+static bool port_host_open_midi(struct port_host *h, struct control_host *host, char *why, size_t cap)
 {
     if (!h->settings->midi.on) return true;
     if (!midi_open(&h->midi, &h->settings->midi, why, cap)) return false;
@@ -186,7 +186,7 @@ static bool open_midi(struct port_host *h, struct control_host *host, char *why,
     return true;
 }
 
-static bool open_session(struct port_host *h, char *why, size_t cap)
+static bool port_host_open_session(struct port_host *h, char *why, size_t cap)
 {
     int rate = h->server->rate(h), block = h->server->block(h);
     const struct session_settings *settings = &h->settings->session;
@@ -222,7 +222,7 @@ static void report_connections(const struct port_host *h)
         message_note("none of %d ports is connected; use %sa patchbay", n, h->settings->connect ? "" : "--connect or ");
 }
 
-static void report_start(const struct port_host *h)
+static void port_host_report_start(const struct port_host *h)
 {
     struct session_status status;
     session_get_status(h->session, &status);
@@ -277,15 +277,15 @@ static bool join_manager(struct port_host *h, struct live_settings *settings, st
     return true;
 }
 
-static bool begin(struct port_host *h, char *why, size_t cap)
+static bool port_host_begin(struct port_host *h, char *why, size_t cap)
 {
-    if (!choose_names(h, why, cap) || !control_retry(join, h, h->settings->reconnect, why, cap) ||
-        !open_session(h, why, cap))
+    if (!choose_names(h, why, cap) || !control_retry(port_host_join, h, h->settings->reconnect, why, cap) ||
+        !port_host_open_session(h, why, cap))
         return false;
-    if (start(h, why, cap)) return true;
+    if (port_host_start(h, why, cap)) return true;
     if (!h->settings->reconnect) return false;
-    stop(h); /* the server may have died while the mask was loaded */
-    return control_retry(restart, h, true, why, cap);
+    port_host_stop(h); /* the server may have died while the mask was loaded */
+    return control_retry(port_host_restart, h, true, why, cap);
 }
 
 int port_host_command(const struct port_server *server, int argc, char **argv)
@@ -305,22 +305,22 @@ int port_host_command(const struct port_server *server, int argc, char **argv)
     h.connections.server = h.server->connections;
     struct control_host host = {.data = &h,
                                 .name = server->name,
-                                .is_alive = is_alive,
-                                .is_idle = is_idle,
-                                .restart = restart,
-                                .stop = stop,
-                                .tend = tend,
+                                .is_alive = port_host_is_alive,
+                                .is_idle = port_host_is_idle,
+                                .restart = port_host_restart,
+                                .stop = port_host_stop,
+                                .tend = port_host_tend,
                                 .stats.fd = -1};
     h.connections.server.data = &h;
     control_hold_signals();
     realtime_note_limit(0, false);
-    if (join_manager(&h, &settings, &host, why, sizeof why) && open_midi(&h, &host, why, sizeof why) &&
-        control_open(&settings, &host, why, sizeof why) && begin(&h, why, sizeof why)) {
+    if (join_manager(&h, &settings, &host, why, sizeof why) && port_host_open_midi(&h, &host, why, sizeof why) &&
+        control_open(&settings, &host, why, sizeof why) && port_host_begin(&h, why, sizeof why)) {
         if (h.nsm) nsm_opened(h.nsm, &h.state, NULL);
-        report_start(&h);
+        port_host_report_start(&h);
         status = control_run(&settings, h.session, &host);
     } else {
-        stop(&h);
+        port_host_stop(&h);
         if (h.nsm && *why) nsm_opened(h.nsm, &h.state, why);
         status = *why ? message_error("%s", why) : 0;
         if (h.is_misused) status = EXIT_USAGE;

@@ -101,7 +101,8 @@ struct portaudio_host {
     int rate;
     double input_latency_s, output_latency_s;
     struct drift drift;
-    double next_point_s, last_call_s; /* time of the drift's next point; of the last new callbacks that is_alive saw */
+    double next_point_s,
+        last_call_s; /* time of the drift's next point; of the last new callbacks that portaudio_is_alive saw */
     uint64_t last_calls, last_input_calls;
 
     /* written by the callbacks */
@@ -221,7 +222,7 @@ static PaError open_streams(struct portaudio_host *h, PaStreamParameters *in, co
     return error == paNoError && h->resampler ? Pa_StartStream(h->input_stream) : error;
 }
 
-static bool start(struct portaudio_host *h, char *why, size_t cap)
+static bool portaudio_begin_audio(struct portaudio_host *h, char *why, size_t cap)
 {
     h->is_busy = false;
     if (!open_resampler(h, why, cap)) return false;
@@ -257,7 +258,7 @@ static bool start(struct portaudio_host *h, char *why, size_t cap)
     return true;
 }
 
-static void stop(void *data)
+static void portaudio_stop(void *data)
 {
     struct portaudio_host *h = data;
     if (h->resampler) async_resampler_get_status(h->resampler, &h->resampling);
@@ -332,18 +333,18 @@ static void continue_statistics(struct portaudio_host *h)
     }
 }
 
-static bool restart(void *data, char *why, size_t cap)
+static bool portaudio_restart(void *data, char *why, size_t cap)
 {
     struct portaudio_host *h = data;
     if (!find_devices(h, why, cap)) return false;
     if (h->is_stuck) start_over(h);
-    bool good = !h->is_stuck && initialise(h, why, cap) && start(h, why, cap);
+    bool good = !h->is_stuck && initialise(h, why, cap) && portaudio_begin_audio(h, why, cap);
     if (good) *why = 0;
-    if (!good) stop(h);
+    if (!good) portaudio_stop(h);
     return good;
 }
 
-static bool is_alive(void *data)
+static bool portaudio_is_alive(void *data)
 {
     struct portaudio_host *h = data;
     uint64_t calls = atomic_load(&h->calls), input_calls = atomic_load(&h->input_calls);
@@ -389,7 +390,7 @@ static bool open_midi(struct portaudio_host *h, struct control_host *host, char 
 }
 
 /* Requests the device's block once it is known, and adds a point to the drift each second. */
-static void tend(void *data)
+static void portaudio_tend(void *data)
 {
     struct portaudio_host *h = data;
     int n = atomic_load(&h->n_frames);
@@ -447,15 +448,15 @@ static bool open_session(struct portaudio_host *h, char *why, size_t cap)
 }
 
 /* Opens the streams. --reconnect waits for a device that is busy; a format that the device lacks is an error. */
-static bool begin(struct portaudio_host *h, char *why, size_t cap)
+static bool portaudio_begin(struct portaudio_host *h, char *why, size_t cap)
 {
     if (!control_retry(find_devices, h, h->settings->reconnect, why, cap) || !open_session(h, why, cap) ||
         !initialise(h, why, cap))
         return false;
-    if (start(h, why, cap)) return true;
+    if (portaudio_begin_audio(h, why, cap)) return true;
     if (!h->is_busy || !h->settings->reconnect) return false;
-    stop(h);
-    return control_retry(restart, h, true, why, cap);
+    portaudio_stop(h);
+    return control_retry(portaudio_restart, h, true, why, cap);
 }
 
 static void report_start(const struct portaudio_host *h)
@@ -491,10 +492,10 @@ int live_command(int argc, char **argv)
     h.host = &host;
     host = (struct control_host){.data = &h,
                                  .name = "the audio device",
-                                 .is_alive = is_alive,
-                                 .restart = restart,
-                                 .stop = stop,
-                                 .tend = tend,
+                                 .is_alive = portaudio_is_alive,
+                                 .restart = portaudio_restart,
+                                 .stop = portaudio_stop,
+                                 .tend = portaudio_tend,
                                  .add_stats = add_stats,
                                  .report_more = report_more,
                                  .stats.fd = -1};
@@ -502,13 +503,13 @@ int live_command(int argc, char **argv)
     control_hold_signals();
     realtime_note_limit(0, false);
     if (open_midi(&h, &host, why, sizeof why) && control_open(&settings, &host, why, sizeof why) &&
-        begin(&h, why, sizeof why)) {
+        portaudio_begin(&h, why, sizeof why)) {
         report_start(&h);
         status = control_run(&settings, h.session, &host);
     } else {
         status = *why ? message_error("%s", why) : 0;
     }
-    stop(&h);
+    portaudio_stop(&h);
     control_close(&host);
     alsa_midi_close(h.alsa_midi);
     free(whole);

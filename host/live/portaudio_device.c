@@ -107,14 +107,14 @@ bool portaudio_refuse(const struct portaudio_pair *pair, const char *command, Pa
                          command, pair->input.name, pair->output.name, portaudio_reason(error));
 }
 
-struct closing {
+struct device_closing {
     PaStream *streams[2]; /* NULL: not open */
     sem_t done;
 };
 
 static void *close_streams(void *arg)
 {
-    struct closing *c = arg;
+    struct device_closing *c = arg;
     for (int i = 0; i < 2; i++) {
         if (!c->streams[i]) continue;
         Pa_AbortStream(c->streams[i]); /* without a fade: the output has faded out */
@@ -128,7 +128,7 @@ static void *close_streams(void *arg)
 /* Closes the streams in a thread, because PortAudio can wait ten minutes for a JACK server that has ended. */
 bool portaudio_close(PaStream *one, PaStream *other)
 {
-    static struct closing
+    static struct device_closing
         c; /* static: a thread that is stuck outlives this call; no other thread is started after it */
     pthread_t thread;
     struct timespec give_up;

@@ -50,7 +50,7 @@ const char *preset_folder(int i)
     return i == 0 ? users : i == 1 ? SYSTEM_FOLDER : NULL;
 }
 
-static bool find(struct preset *p, const char *name, char *why, size_t cap)
+static bool preset_find(struct preset *p, const char *name, char *why, size_t cap)
 {
     if (strchr(name, '/')) {
         if (snprintf(p->path, sizeof p->path, "%s", name) < (int)sizeof p->path) return true;
@@ -66,7 +66,7 @@ static bool find(struct preset *p, const char *name, char *why, size_t cap)
                          name, preset_folder(0), preset_folder(1));
 }
 
-static bool read_text(struct preset *p, char *why, size_t cap)
+static bool preset_read_text(struct preset *p, char *why, size_t cap)
 {
     const char *reason;
     FILE *file = text_in_open(p->path, &reason);
@@ -87,7 +87,7 @@ static bool read_text(struct preset *p, char *why, size_t cap)
 /* ---- lines --------------------------------------------------------------------------------------------------- */
 
 /* Cuts blanks at both ends of a text. */
-static char *trim(char *text)
+static char *preset_trim(char *text)
 {
     text += strspn(text, BLANKS);
     for (size_t n = strlen(text); n > 0 && strchr(BLANKS, text[n - 1]); n--) text[n - 1] = 0;
@@ -130,7 +130,7 @@ static char *mask_path(const struct preset *p, const char *value)
 }
 
 /* Splits the text into lines. false: no memory. */
-static bool read_lines(struct preset *p)
+static bool preset_read_lines(struct preset *p)
 {
     int number = 0, n = 1, mark = strncmp(p->text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark of UTF-8 */
     for (const char *c = p->text; *c; c++) n += *c == '\n';
@@ -139,14 +139,14 @@ static bool read_lines(struct preset *p)
     if (!p->lines || !p->masks) return false;
     for (char *next = p->text + mark, *text; (text = strsep(&next, "\n"));) {
         number++;
-        text = trim(text);
+        text = preset_trim(text);
         if (!*text || *text == '#') continue;
         struct preset_line *l = &p->lines[p->n_lines++];
         char *value = strchr(text, '=');
         if (value) *value++ = 0;
-        *l = (struct preset_line){.number = number, .key = trim(text)};
+        *l = (struct preset_line){.number = number, .key = preset_trim(text)};
         if (!value) continue;
-        value = unquote(trim(value));
+        value = unquote(preset_trim(value));
         l->value = is_mask(l) ? mask_path(p, value) : strdup(value);
         if (!l->value) return false;
         if (is_mask(l)) p->masks[p->n_masks++] = l->value;
@@ -157,8 +157,8 @@ static bool read_lines(struct preset *p)
 struct preset *preset_open(const char *name, char *why, size_t cap)
 {
     struct preset *p = calloc(1, sizeof *p);
-    bool good = p && find(p, name, why, cap) && read_text(p, why, cap);
-    if (good && read_lines(p)) return p;
+    bool good = p && preset_find(p, name, why, cap) && preset_read_text(p, why, cap);
+    if (good && preset_read_lines(p)) return p;
     if (!p || good) message_write(why, cap, "preset %.200s: no memory; free some memory", name);
     preset_close(p);
     return NULL;
@@ -214,7 +214,7 @@ static bool is_of_command(const char *name, const char *command)
     return is_of;
 }
 
-static bool has_name(const struct option_names *names, const char *name)
+static bool preset_has_name(const struct option_names *names, const char *name)
 {
     for (int i = 0; i < names->n; i++)
         if (strcmp(names->list[i], name) == 0) return true;
@@ -227,7 +227,7 @@ static void add_name(struct option_names *names, const char *file, const char *c
     int n = preset_stem(file);
     if (!n) return;
     char *name = strndup(file, (size_t)n);
-    char **more = name && !has_name(names, name) && is_of_command(name, command)
+    char **more = name && !preset_has_name(names, name) && is_of_command(name, command)
                       ? realloc(names->list, (size_t)(names->n + 1) * sizeof *more)
                       : NULL;
     if (!more) {
@@ -257,7 +257,8 @@ struct option_names preset_masks(const struct preset *p)
 }
 
 /* Prints a usage error; returns false. */
-__attribute__((format(printf, 2, 3))) static bool refuse(const struct command_line *line, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool preset_refuse(const struct command_line *line, const char *format,
+                                                                ...)
 {
     char text[MESSAGE_CAP];
     va_list values;
@@ -272,10 +273,10 @@ static bool apply_command(const struct preset_line *l, const char *where, const 
 {
     bool is_known = l->value && preset_kind(l->value) < PRESET_KINDS;
     if (!is_known)
-        return refuse(line, "%s: command: needs \"%s\", \"%s\" or \"%s\"", where, preset_kind_names[PRESET_JACK],
-                      preset_kind_names[PRESET_PIPEWIRE], preset_kind_names[PRESET_LIVE]);
+        return preset_refuse(line, "%s: command: needs \"%s\", \"%s\" or \"%s\"", where, preset_kind_names[PRESET_JACK],
+                             preset_kind_names[PRESET_PIPEWIRE], preset_kind_names[PRESET_LIVE]);
     return strcmp(l->value, line->command) == 0 ||
-           refuse(line, "%s: the preset is for haloconv %s; start that, or `haloconv run`", where, l->value);
+           preset_refuse(line, "%s: the preset is for haloconv %s; start that, or `haloconv run`", where, l->value);
 }
 
 /* Sets the option that a line names. false: a usage error was printed. */
@@ -284,15 +285,15 @@ static bool apply_option(struct preset *p, struct preset_line *l, const char *wh
 {
     const struct option_row *row = option_find(line, l->key);
     struct option_use use = {line->command, row, NULL, where};
-    if (!row && !l->value) return refuse(line, "%s: %.200s: is not a line KEY = VALUE", where, l->key);
+    if (!row && !l->value) return preset_refuse(line, "%s: %.200s: is not a line KEY = VALUE", where, l->key);
     if (!row || strcmp(row->name, "preset") == 0)
-        return refuse(line, "%s: %.200s: is not an option of a preset", where, l->key);
+        return preset_refuse(line, "%s: %.200s: is not an option of a preset", where, l->key);
     if (!row->value) {
         bool no = l->value && strcmp(l->value, "no") == 0, yes = !l->value || strcmp(l->value, "yes") == 0;
-        if (!no && !yes) return refuse(line, "%s: %s: needs yes or no", where, l->key);
+        if (!no && !yes) return preset_refuse(line, "%s: %s: needs yes or no", where, l->key);
         return no || option_apply(line, &use, settings);
     }
-    if (!l->value || !*l->value) return refuse(line, "%s: %s: needs %s", where, l->key, row->value);
+    if (!l->value || !*l->value) return preset_refuse(line, "%s: %s: needs %s", where, l->key, row->value);
     if (strcmp(row->value, "FILE") == 0) {
         char *path = path_of(p, l->value);
         if (!path) return message_error("%s: no memory; free some memory", where), false;
@@ -303,19 +304,20 @@ static bool apply_option(struct preset *p, struct preset_line *l, const char *wh
     return option_apply(line, &use, settings);
 }
 
-static bool apply_line(struct preset *p, struct preset_line *l, const struct command_line *line, void *settings)
+static bool preset_apply_line(struct preset *p, struct preset_line *l, const struct command_line *line, void *settings)
 {
     char where[PATH_MAX + 16];
     snprintf(where, sizeof where, "%s:%d", p->path, l->number);
     if (strcmp(l->key, "command") == 0) return apply_command(l, where, line);
     if (!is_mask(l)) return apply_option(p, l, where, line, settings);
-    return (l->value && *l->value) || refuse(line, "%s: mask: needs the path of a file", where);
+    return (l->value && *l->value) || preset_refuse(line, "%s: mask: needs the path of a file", where);
 }
 
 bool preset_apply(struct preset *p, const struct command_line *line, void *settings)
 {
     int errors = 0;
-    for (int i = 0; i < p->n_lines && errors < MAX_ERRORS; i++) errors += !apply_line(p, &p->lines[i], line, settings);
+    for (int i = 0; i < p->n_lines && errors < MAX_ERRORS; i++)
+        errors += !preset_apply_line(p, &p->lines[i], line, settings);
     if (errors == MAX_ERRORS) message_error("%s: may have more errors; correct these first", p->path);
     return errors == 0;
 }
@@ -336,12 +338,12 @@ bool preset_save(const char *name, bool replace, const char *text, char *saved, 
     struct preset old;
     const char *lines[] = {mark, text}, *folder = preset_folder(0);
     if (!*mark) snprintf(mark, sizeof mark, "# saved by session %d-%lld\n", (int)getpid(), (long long)time(NULL));
-    for (int i = 2; !*name && find(&old, free_name, saved, cap); i++)
+    for (int i = 2; !*name && preset_find(&old, free_name, saved, cap); i++)
         snprintf(free_name, sizeof free_name, "session-%d", i);
     if (!*name) name = free_name;
     if (strpbrk(name, "/\n") || *name == '.' || *name == '-' || strlen(name) > 100)
         return message_write(saved, cap, "a preset needs the name of a file, without a slash");
-    bool is_there = find(&old, name, saved, cap);
+    bool is_there = preset_find(&old, name, saved, cap);
     if (is_there && !replace && !text_out_may_replace(old.path, mark, saved, cap))
         return message_write(saved, cap,
                              "preset %s exists, not as this session saved it; give another name, or replace", name);

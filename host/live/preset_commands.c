@@ -86,7 +86,7 @@ static int is_preset(const struct dirent *entry)
 }
 
 /* Prints an error for each line that the command would refuse. */
-static bool check(struct preset *preset)
+static bool preset_check(struct preset *preset)
 {
     static struct live_settings settings;
     memset(&settings, 0, sizeof settings);
@@ -103,7 +103,8 @@ static void print_preset(int folder, const char *file)
     int stem = preset_stem(file), n = preset ? preset_masks(preset).n : 0;
     if (preset)
         snprintf(line, sizeof line, "  %-20.*s %s, %d mask%s%s%s", stem, file, preset_command(preset), n, message_s(n),
-                 is_hidden ? "; hidden by the preset of this name above" : "", check(preset) ? "" : "; has errors");
+                 is_hidden ? "; hidden by the preset of this name above" : "",
+                 preset_check(preset) ? "" : "; has errors");
     else
         snprintf(line, sizeof line, "  %-20.*s %s", stem, file, why);
     message_clean(line);

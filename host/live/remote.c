@@ -122,7 +122,7 @@ static void send_item(struct remote *r, const struct osc_peer *to, const struct 
         osc_send_to(r->osc, to, item->path, item->types, value[0], value[1]);
 }
 
-static bool is_same(const struct state *a, const struct state *b, int i)
+static bool remote_is_same(const struct state *a, const struct state *b, int i)
 {
     const double *x = a->values[i], *y = b->values[i];
     return x[0] == y[0] && x[1] == y[1] && x[2] == y[2] && (i != MASK || strcmp(a->mask, b->mask) == 0);
@@ -199,7 +199,7 @@ static void tend_subscribers(struct remote *r)
     r->next_state = r->now + STATE_S;
     read_state(r, &state);
     for (int i = 0; i < N_ITEMS; i++)
-        for (int k = 0; !is_same(&state, &r->sent, i) && k < r->n_subscribers; k++)
+        for (int k = 0; !remote_is_same(&state, &r->sent, i) && k < r->n_subscribers; k++)
             send_item(r, &r->subscribers[k].peer, &state, i);
     r->sent = state;
 }
@@ -228,7 +228,7 @@ static void send_error(struct remote *r, const struct osc_peer *to, const char *
 }
 
 /* Sends an error to the peer whose message failed (NULL: a key, say), and to the subscribers. */
-static void refuse(struct remote *r, const struct osc_peer *to, const char *path, const char *why)
+static void remote_refuse(struct remote *r, const struct osc_peer *to, const char *path, const char *why)
 {
     char shown[PATH_SHOWN + 1];
     snprintf(shown, sizeof shown, "%s", path);
@@ -242,12 +242,12 @@ static void refuse(struct remote *r, const struct osc_peer *to, const char *path
 
 /* ---- masks ------------------------------------------------------------------------------------- */
 
-static void answer(struct remote *r, const struct asker *asker, bool is_good, const char *why)
+static void remote_answer(struct remote *r, const struct asker *asker, bool is_good, const char *why)
 {
     if (is_good)
         osc_send_to(r->osc, &asker->peer, "/mask", "si", asker->mask, asker->mask_number);
     else
-        refuse(r, &asker->peer, asker->path, why);
+        remote_refuse(r, &asker->peer, asker->path, why);
 }
 
 static void remove_first_asker(struct remote *r)
@@ -260,7 +260,7 @@ static void add_asker(struct remote *r, const struct osc_message *message)
 {
     const char *mask = r->target->watch.path;
     if (r->n_askers == MAX_ASKERS) {
-        answer(r, &r->askers[0], false, REPLACED);
+        remote_answer(r, &r->askers[0], false, REPLACED);
         remove_first_asker(r);
     }
     struct asker *asker = &r->askers[r->n_askers++];
@@ -277,10 +277,10 @@ static void answer_askers(struct remote *r)
         bool is_asked = false;
         for (; r->n_askers > 0 && r->askers[0].number <= done.number; remove_first_asker(r)) {
             bool is_last = r->askers[0].number == done.number;
-            answer(r, &r->askers[0], is_last && done.is_good, is_last ? done.why : REPLACED);
+            remote_answer(r, &r->askers[0], is_last && done.is_good, is_last ? done.why : REPLACED);
             is_asked = is_asked || is_last;
         }
-        if (!is_asked && !done.is_good) refuse(r, NULL, "/mask", done.why);
+        if (!is_asked && !done.is_good) remote_refuse(r, NULL, "/mask", done.why);
     }
 }
 
@@ -340,7 +340,7 @@ static bool answer_item(struct remote *r, const struct osc_message *message)
 }
 
 /* An argument that is missing or has a wrong type becomes one that command_apply refuses. */
-static bool read_gain(const struct osc_message *message, struct command *command)
+static bool remote_read_gain(const struct osc_message *message, struct command *command)
 {
     bool is_off = message->text && strcmp(message->text, "off") == 0;
     for (int i = 0; i < COMMAND_GAINS; i++) {
@@ -355,7 +355,7 @@ static bool read_gain(const struct osc_message *message, struct command *command
     return false;
 }
 
-static void read_mask(const struct osc_message *message, struct command *command)
+static void remote_read_mask(const struct osc_message *message, struct command *command)
 {
     bool is_number = message->number >= 1 && message->number <= INT_MAX;
     *command = message->text
@@ -425,7 +425,7 @@ static bool read_command(const struct osc_message *message, struct command *comm
         return (is_key && command->act != COMMAND_QUIT) ||
                message_write(why, cap, "key needs a key of the terminal, but not q");
     }
-    if (path[0] == '/' && read_gain(message, command)) return true;
+    if (path[0] == '/' && remote_read_gain(message, command)) return true;
     if (strcmp(path, "/ab") == 0) return read_comparison(message, command, why, cap);
     if (strcmp(path, "/preset/save") == 0) return read_saving(message, command, why, cap);
     if (strcmp(path, "/bypass") == 0) {
@@ -434,7 +434,7 @@ static bool read_command(const struct osc_message *message, struct command *comm
     }
     if (strcmp(path, "/mask") != 0)
         return message_write(why, cap, "this message does not exist with these arguments; see haloconv-osc(7)");
-    read_mask(message, command);
+    remote_read_mask(message, command);
     return true;
 }
 
@@ -484,7 +484,7 @@ void remote_handle(void *data, const struct osc_message *message)
     if (obey(r, message, why, sizeof why)) return;
     if (message_limit_allows(&r->refusals))
         message_note("%s: %.*s: %s", message->from->send ? "panel" : "OSC", PATH_SHOWN, message->path, why);
-    refuse(r, message->from, message->path, why);
+    remote_refuse(r, message->from, message->path, why);
 }
 
 void remote_tend(struct remote *r, double now)

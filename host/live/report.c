@@ -97,7 +97,7 @@ enum {
 };
 enum { MIN_NAME = 8, PART_CAP = 256 };
 
-static void join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t max, char *text, size_t cap)
+static void report_join(char parts[N_PARTS][PART_CAP], const int rank[N_PARTS], size_t max, char *text, size_t cap)
 {
     size_t name = strlen(parts[NAME]), min = max / 3 > MIN_NAME ? max / 3 : MIN_NAME;
     size_t n = name < min ? name : min; /* length of all parts, with the name cut */
@@ -159,7 +159,7 @@ void report_line(const struct command_target *target, const struct session_statu
     snprintf(parts[PEAKS], PART_CAP, " | in %s, out %s", message_db(db_of_gain((double)levels->peak_in), 1, "").text,
              message_db(db_of_gain((double)levels->peak_out), 1, "dB").text);
     snprintf(parts[BACKEND], PART_CAP, " | %s", s->info.backend);
-    join(parts, rank, (size_t)columns - 1, text, cap);
+    report_join(parts, rank, (size_t)columns - 1, text, cap);
 }
 
 void report_summary(const struct session_status *s)
@@ -229,7 +229,7 @@ json_t *report_json(const struct session_status *s)
                      comparison_json(stats));
 }
 
-static json_t *triple(const double values[3])
+static json_t *json_triple(const double values[3])
 {
     return json_pack("[o, o, o]", json_number(values[0]), json_number(values[1]), json_number(values[2]));
 }
@@ -244,13 +244,13 @@ json_t *report_scene(struct live_scene *scene)
         live_scene_get_source(scene, i, &source);
         json_t *entry = source.entry < 0 ? json_null() : json_integer(source.entry);
         json_array_append_new(sources,
-                              json_pack("{s:o, s:o, s:b, s:o}", "aed", triple(source.aed), "gain_db",
+                              json_pack("{s:o, s:o, s:b, s:o}", "aed", json_triple(source.aed), "gain_db",
                                         json_number(source.gain_db), "muted", source.is_muted, "entry", entry));
     }
     live_scene_get_listener(scene, &listener);
     listener_angles(&listener, angles);
-    return json_pack("{s:o, s:{s:o, s:o}}", "sources", sources, "listener", "xyz", triple(listener.at), "ypr",
-                     triple(angles));
+    return json_pack("{s:o, s:{s:o, s:o}}", "sources", sources, "listener", "xyz", json_triple(listener.at), "ypr",
+                     json_triple(angles));
 }
 
 bool report_open(struct part_file *file, const char *path, char *why, size_t cap)

@@ -38,7 +38,7 @@ static json_t *write_status(struct session_status *status)
         (json_int_t)status->stats.overflowed, "times", write_array((uint64_t *)(void *)&status->times, N_TIMES));
 }
 
-static void read_status(const json_t *json, struct session_status *status)
+static void restart_read_status(const json_t *json, struct session_status *status)
 {
     status->seconds = json_number_value(json_object_get(json, "seconds"));
     status->last_xrun_s = json_number_value(json_object_get(json, "last_xrun"));
@@ -79,7 +79,7 @@ bool restart_read(struct restart *restart)
     const char *osc = json_string_value(json_object_get(json, "osc"));
     snprintf(restart->osc, sizeof restart->osc, "%s", osc ? osc : "");
     session_state_read(json_object_get(json, "state"), &restart->state);
-    read_status(json_object_get(json, "before"), &restart->before);
+    restart_read_status(json_object_get(json, "before"), &restart->before);
     restart->more = json_incref(json_object_get(json, "more"));
     json_decref(json);
     return true;

@@ -132,7 +132,7 @@ static bool matches(const char *form, const char *path, int *source)
     return strcmp(number + digits, tail) == 0;
 }
 
-static const struct form *find(const char *path, int *source)
+static const struct form *scene_form_find(const char *path, int *source)
 {
     for (int i = 0; i < N_FORMS; i++)
         if (matches(forms[i].path, path, source)) return &forms[i];
@@ -147,18 +147,18 @@ static bool is_of_source(const struct form *form)
 bool scene_message_is(const char *path)
 {
     int source;
-    return find(path, &source) != NULL;
+    return scene_form_find(path, &source) != NULL;
 }
 
 bool scene_message_is_answer(const struct osc_message *message)
 {
     int source;
-    const struct form *form = find(message->path, &source);
+    const struct form *form = scene_form_find(message->path, &source);
     return form && is_of_source(form) && form->n == 0 && message->n_args == 3 && message->n_numbers == 3;
 }
 
 /* Writes an error such as "azimuth needs degrees". */
-static bool refuse(const struct form *form, char *why, size_t cap)
+static bool scene_form_refuse(const struct form *form, char *why, size_t cap)
 {
     const char *hash = strchr(form->path, '#'), *name = hash ? hash + 2 : form->path + 1;
     return message_write(why, cap, "%.*s needs %s", (int)strcspn(name, "~"), name, form->needs);
@@ -175,7 +175,7 @@ static bool read_off(const struct osc_message *message, struct scene_change *cha
 bool scene_message_read(const struct osc_message *message, struct scene_change *change, char *why, size_t cap)
 {
     int source;
-    const struct form *form = find(message->path, &source);
+    const struct form *form = scene_form_find(message->path, &source);
     if (!form) return message_write(why, cap, "this message does not exist; see haloconv-osc(7)");
     *change = (struct scene_change){.act = form->act, .dialect = form->dialect, .source = source};
     if (read_off(message, change) || form->act == SCENE_NONE) return true;
@@ -185,9 +185,9 @@ bool scene_message_read(const struct osc_message *message, struct scene_change *
     if (message->n_args == 0 && is_of_source(form) && source != SCENE_EVERY && form->act != SCENE_DIRECTION)
         return message_write(why, cap, "the session has no source %d", source + 1);
     if (message->n_args != n || message->n_numbers != n || (n == 0 && form->act != SCENE_RECENTRE))
-        return refuse(form, why, cap);
+        return scene_form_refuse(form, why, cap);
     for (int i = 0; i < n; i++)
-        if (!isfinite(message->numbers[i])) return refuse(form, why, cap);
+        if (!isfinite(message->numbers[i])) return scene_form_refuse(form, why, cap);
     for (int i = 0; i < 4; i++) {
         int from = form->from[i];
         change->values[i] = from == 0 ? NAN : from > 0 ? message->numbers[from - 1] : -message->numbers[-from - 1];
@@ -232,7 +232,7 @@ bool scene_message_answer(const struct osc_message *message, struct live_scene *
     struct live_scene_source source;
     struct listener listener;
     double angles[3];
-    const struct form *form = find(message->path, &number);
+    const struct form *form = scene_form_find(message->path, &number);
     if (!form || message->n_args > 0 || form->act == SCENE_NONE) return false;
     if (is_of_source(form)) {
         if (number < 0 || number >= live_scene_n_sources(scene) || form->act == SCENE_DIRECTION) return false;

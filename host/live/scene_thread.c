@@ -30,7 +30,7 @@ static bool handle(void *data, const struct osc_message *message)
     return good;
 }
 
-static void *run_thread(void *data)
+static void *scene_thread_run(void *data)
 {
     struct scene_thread *t = data;
     t->share = processor_share_begin(WINDOW_S, MAX_BUSY_S);
@@ -41,7 +41,7 @@ static void *run_thread(void *data)
     return NULL;
 }
 
-static bool create(struct scene_thread *t, int policy)
+static bool scene_thread_create(struct scene_thread *t, int policy)
 {
     struct sched_param lowest = {.sched_priority = sched_get_priority_min(policy)};
     pthread_attr_t attributes;
@@ -49,7 +49,7 @@ static bool create(struct scene_thread *t, int policy)
     pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
     pthread_attr_setschedpolicy(&attributes, policy);
     pthread_attr_setschedparam(&attributes, &lowest);
-    bool good = pthread_create(&t->thread, &attributes, run_thread, t) == 0;
+    bool good = pthread_create(&t->thread, &attributes, scene_thread_run, t) == 0;
     pthread_attr_destroy(&attributes);
     return good;
 }
@@ -64,7 +64,7 @@ struct scene_thread *scene_thread_start(struct osc *osc, struct live_scene *scen
         free(t);
         return NULL;
     }
-    if (create(t, SCHED_FIFO) || create(t, SCHED_OTHER)) return t;
+    if (scene_thread_create(t, SCHED_FIFO) || scene_thread_create(t, SCHED_OTHER)) return t;
     osc_join(osc);
     free(t);
     return (void)message_write(why, cap, "--osc: a thread cannot be started; raise the limit on processes (ulimit -u)"),

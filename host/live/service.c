@@ -51,7 +51,7 @@ static void open_once(void)
     service.watchdog_s = 1e-6 * us;
 }
 
-__attribute__((format(printf, 1, 2))) static void notify(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void service_notify(const char *format, ...)
 {
     char text[1024];
     va_list values;
@@ -64,7 +64,7 @@ __attribute__((format(printf, 1, 2))) static void notify(const char *format, ...
 
 /* Sends systemd a status, and returns whether it is new. The text has names of files: a line end in a name would begin
  * another message to systemd. */
-__attribute__((format(printf, 1, 2))) static bool report(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static bool service_report(const char *format, ...)
 {
     char text[sizeof service.status];
     va_list values;
@@ -73,21 +73,21 @@ __attribute__((format(printf, 1, 2))) static bool report(const char *format, ...
     va_end(values);
     message_clean(text);
     if (strcmp(text, service.status) == 0) return false;
-    notify("STATUS=%s\n", text);
+    service_notify("STATUS=%s\n", text);
     snprintf(service.status, sizeof service.status, "%s", text);
     return true;
 }
 
 static void become_ready(void)
 {
-    if (!service.is_ready) notify("READY=1\n");
+    if (!service.is_ready) service_notify("READY=1\n");
     service.is_ready = true;
 }
 
 static void pet(double now)
 {
     if (service.watchdog_s <= 0 || now < service.next_pet) return;
-    notify("WATCHDOG=1\n");
+    service_notify("WATCHDOG=1\n");
     service.next_pet = now + service.watchdog_s / 4;
 }
 
@@ -95,7 +95,7 @@ void service_wait(const char *why)
 {
     open_once();
     become_ready();
-    report("waits: %s", why);
+    service_report("waits: %s", why);
     pet(stopwatch_now());
 }
 
@@ -107,12 +107,12 @@ static void report_session(const struct session_status *status, bool is_bypassed
                                          [HC_LIVE_LOST] = "; the GPU is lost, and the input passes unchanged"};
     const char *slash = strrchr(status->mask, '/'), *mask = slash ? slash + 1 : status->mask;
     if (missing)
-        report("waits for %s; %s", missing, mask);
+        service_report("waits for %s; %s", missing, mask);
     else if (is_idle)
-        report("is idle; %s", mask);
+        service_report("is idle; %s", mask);
     else if (!hangs)
-        report("%s %s%s", is_bypassed ? "bypasses" : "plays", mask, states[status->stats.state]);
-    else if (report("hangs: no block of audio comes; %s", mask))
+        service_report("%s %s%s", is_bypassed ? "bypasses" : "plays", mask, states[status->stats.state]);
+    else if (service_report("hangs: no block of audio comes; %s", mask))
         message_error("no block of audio comes from the server or device; restart that if no block follows");
 }
 
@@ -131,7 +131,7 @@ void service_tend(struct session *session, const char *missing, bool is_idle)
     if (goes_on) pet(now);
     if (service.is_reloading && (missing || is_idle || session_is_settled(session))) {
         service.is_reloading = false;
-        notify("READY=1\n");
+        service_notify("READY=1\n");
     }
     if (service.is_ready)
         report_session(&status, session_get(session, HC_BYPASS) != 0, missing, is_idle,
@@ -144,13 +144,13 @@ void service_reload(void)
     struct timespec now;
     open_once();
     clock_gettime(CLOCK_MONOTONIC, &now);
-    notify("RELOADING=1\nMONOTONIC_USEC=%lld\n", now.tv_sec * 1000000LL + now.tv_nsec / 1000);
+    service_notify("RELOADING=1\nMONOTONIC_USEC=%lld\n", now.tv_sec * 1000000LL + now.tv_nsec / 1000);
     service.is_reloading = true;
 }
 
 void service_stop(void)
 {
     open_once();
-    notify("STOPPING=1\n");
-    report("stops");
+    service_notify("STOPPING=1\n");
+    service_report("stops");
 }

@@ -59,7 +59,7 @@ static void say(void *data, int level, const char *text)
         (level == HC_LIVE_ERROR ? message_error : message_note)("%s", text);
 }
 
-static void keep_answer(void *data, uint64_t number, int error, const char *why)
+static void session_keep_answer(void *data, uint64_t number, int error, const char *why)
 {
     struct session *s = data;
     pthread_mutex_lock(&s->lock);
@@ -115,7 +115,7 @@ void session_request_format(struct session *s, int rate, int block)
 
 /* ---- masks that are ready ---------------------------------------------------------------------- */
 
-static void keep(struct session *s)
+static void session_keep_ready(struct session *s)
 {
     if (hc_live_keep(s->live, s->kept, s->n_kept) != HC_OK && message_limit_allows(&s->lines))
         message_error("the masks of the list cannot be kept ready; use shorter paths, or --preload 0");
@@ -123,7 +123,7 @@ static void keep(struct session *s)
 }
 
 /* Returns the i-th mask around `current` in the list: the next, the previous, the second next, ... */
-static int nearest(int i, int current, int n)
+static int session_nearest(int i, int current, int n)
 {
     int step = (i + 1) / 2;
     return (current + (i % 2 ? step : n - step)) % n;
@@ -145,14 +145,14 @@ void session_keep(struct session *s, char *const *paths, int n, int current, int
     const char *before[HC_LIVE_MAX_KEPT];
     int n_before = s->n_kept;
     memcpy(before, s->kept, sizeof before);
-    for (int i = 0; i < max; i++) s->kept[i] = paths[max < n ? nearest(i, current, n) : i];
+    for (int i = 0; i < max; i++) s->kept[i] = paths[max < n ? session_nearest(i, current, n) : i];
     s->n_kept = max;
     if (max > 0 && other >= 0 && !is_kept(s, paths[other])) s->kept[max - 1] = paths[other];
     if (max == n_before && memcmp(s->kept, before, (size_t)max * sizeof *before) == 0) return;
     free(s->watches);
     s->watches = calloc((size_t)max, sizeof *s->watches);
     for (int i = 0; i < max && s->watches; i++) watch_open(&s->watches[i], s->kept[i], session_rate(s));
-    keep(s);
+    session_keep_ready(s);
 }
 
 bool session_compare(struct session *s, const char *a, const char *b)
@@ -166,7 +166,7 @@ void session_watch_kept(struct session *s)
     bool changed = false;
     int rate = session_rate(s);
     for (int i = 0; i < s->n_kept && s->watches; i++) changed = watch_changed(&s->watches[i], rate) || changed;
-    if (changed) keep(s);
+    if (changed) session_keep_ready(s);
 }
 
 bool session_can_compare(const struct session *s)
@@ -268,7 +268,7 @@ static bool open_live(struct session *s, const struct session_settings *settings
     if (config.history_s < longest_s) config.history_s = longest_s;
     config.fade_in = config.lost_dry = 1;
     config.say = say;
-    config.answer = keep_answer;
+    config.answer = session_keep_answer;
     config.data = s;
     if (hc_live_open(&config, &s->live, why, cap) != HC_OK) {
         hc_responses_free(mask);

@@ -79,7 +79,7 @@ static json_t *write_scene(const struct live_scene_settings *scene)
 }
 
 /* Reads n numbers from -max to max, as floats: nine digits in a file are enough for these. */
-static bool read_numbers(const json_t *json, size_t n, double max, double *numbers)
+static bool session_read_numbers(const json_t *json, size_t n, double max, double *numbers)
 {
     for (size_t i = 0; i < n; i++) {
         const json_t *number = json_array_get(json, i);
@@ -90,10 +90,10 @@ static bool read_numbers(const json_t *json, size_t n, double max, double *numbe
 }
 
 /* A configuration may have distances of up to 1e6 m. */
-static bool read_position(const json_t *json, struct live_scene_position *p)
+static bool session_read_position(const json_t *json, struct live_scene_position *p)
 {
     const json_t *gain = json_array_get(json, 3), *entry = json_array_get(json, 4);
-    bool good = read_numbers(json, 3, 2e6, p->aed) && fabs(p->aed[0]) <= 360 && fabs(p->aed[1]) <= 90 &&
+    bool good = session_read_numbers(json, 3, 2e6, p->aed) && fabs(p->aed[0]) <= 360 && fabs(p->aed[1]) <= 90 &&
                 p->aed[2] >= 0 && (json_is_number(gain) || json_is_null(gain)) && json_is_integer(entry);
     p->gain_db = json_is_null(gain) ? -INFINITY : (double)(float)json_number_value(gain);
     p->entry = (int)json_integer_value(entry);
@@ -109,17 +109,17 @@ static bool read_scene(const json_t *json, struct live_scene_settings *scene)
     double front[4], gain[2], at[3];
     size_t n = json_array_size(sources);
     bool good = n > 0 && n <= LIVE_SCENE_MAX_SOURCES &&
-                read_numbers(json_object_get(json, "distance_gain"), 2, LIVE_SCENE_MAX_METRES, gain) && gain[0] >= 0 &&
-                gain[1] >= 0 && (gain[0] == 0 || gain[1] > 0) &&
-                read_numbers(json_object_get(json, "listener"), 3, LIVE_SCENE_MAX_METRES, at) &&
-                read_numbers(json_object_get(json, "front"), 4, 1, front);
+                session_read_numbers(json_object_get(json, "distance_gain"), 2, LIVE_SCENE_MAX_METRES, gain) &&
+                gain[0] >= 0 && gain[1] >= 0 && (gain[0] == 0 || gain[1] > 0) &&
+                session_read_numbers(json_object_get(json, "listener"), 3, LIVE_SCENE_MAX_METRES, at) &&
+                session_read_numbers(json_object_get(json, "front"), 4, 1, front);
     struct live_scene_position p;
-    for (size_t i = 0; i < n && good; i++) good = read_position(json_array_get(sources, i), &p);
+    for (size_t i = 0; i < n && good; i++) good = session_read_position(json_array_get(sources, i), &p);
     if (!good) return !json || json_is_null(json);
     *scene = (struct live_scene_settings){
         .n_positions = (int)n, .reference = gain[0], .min_m = gain[1], .is_restored = true};
     for (int i = 0; i < (int)n; i++) {
-        read_position(json_array_get(sources, (size_t)i), &scene->positions[i]);
+        session_read_position(json_array_get(sources, (size_t)i), &scene->positions[i]);
         scene->positions[i].source = i;
     }
     memcpy(scene->listener_at, at, sizeof at);
@@ -134,7 +134,7 @@ json_t *session_state_json(const struct session_state *state)
                      state->bypass, "scene", write_scene(&state->scene));
 }
 
-static bool read_gain(const json_t *json, const char *name, float *gain)
+static bool session_read_gain(const json_t *json, const char *name, float *gain)
 {
     const json_t *value = json_object_get(json, name);
     double number = json_number_value(value);
@@ -149,9 +149,9 @@ const char *session_state_read(const json_t *json, struct session_state *state)
     const char *wrong = json_is_object(json) ? NULL : "is not an object of JSON";
     if (!session_state_read_path(json_object_get(json, "mask"), state->mask, sizeof state->mask))
         wrong = "mask is not a path, or a list of its bytes";
-    if (!read_gain(json, "wet", &state->wet)) wrong = "wet is not a number from 0 to 1000000";
-    if (!read_gain(json, "dry", &state->dry)) wrong = "dry is not a number from 0 to 1000000";
-    if (!read_gain(json, "gain", &state->gain)) wrong = "gain is not a number from 0 to 1000000";
+    if (!session_read_gain(json, "wet", &state->wet)) wrong = "wet is not a number from 0 to 1000000";
+    if (!session_read_gain(json, "dry", &state->dry)) wrong = "dry is not a number from 0 to 1000000";
+    if (!session_read_gain(json, "gain", &state->gain)) wrong = "gain is not a number from 0 to 1000000";
     if (bypass && !json_is_boolean(bypass)) wrong = "bypass is not true or false";
     if (json_is_boolean(bypass)) state->bypass = json_is_true(bypass);
     if (!read_scene(json_object_get(json, "scene"), &state->scene))

@@ -20,7 +20,7 @@ static bool identify(const struct watch *watch, int64_t id[4])
     return true;
 }
 
-static void begin(struct watch *watch, int rate)
+static void watch_begin(struct watch *watch, int rate)
 {
     watch->rate = rate;
     memset(watch->reported, 0, sizeof watch->reported);
@@ -31,13 +31,13 @@ static void begin(struct watch *watch, int rate)
 void watch_open(struct watch *watch, const char *path, int rate)
 {
     snprintf(watch->path, sizeof watch->path, "%s", path);
-    begin(watch, rate);
+    watch_begin(watch, rate);
 }
 
 bool watch_changed(struct watch *watch, int rate)
 {
     int64_t now[4];
-    if (rate != watch->rate) begin(watch, rate); /* the session has loaded the file of that rate */
+    if (rate != watch->rate) watch_begin(watch, rate); /* the session has loaded the file of that rate */
     if (!identify(watch, now)) return false;
     bool is_still = memcmp(now, watch->last, sizeof now) == 0;
     bool is_new = memcmp(now, watch->reported, sizeof now) != 0;

@@ -32,24 +32,24 @@ static void add_processors(json_t *list)
     }
 }
 
-static const char *get(const json_t *object, const char *key)
+static const char *devices_get(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
 }
-static int get_int(const json_t *object, const char *key)
+static int devices_get_int(const json_t *object, const char *key)
 {
     return (int)json_number_value(json_object_get(object, key));
 }
 
-static void print_text(const json_t *processors, const json_t *audio)
+static void devices_print_text(const json_t *processors, const json_t *audio)
 {
     size_t i;
     const json_t *device;
     bool gpu = false;
     json_array_foreach(processors, i, device)
     {
-        printf("%-8s %s\n", get(device, "backend"), get(device, "name"));
-        gpu = gpu || strcmp(get(device, "backend"), "cpu") != 0;
+        printf("%-8s %s\n", devices_get(device, "backend"), devices_get(device, "name"));
+        gpu = gpu || strcmp(devices_get(device, "backend"), "cpu") != 0;
     }
     if (!gpu) {
         char why[MESSAGE_CAP];
@@ -60,9 +60,10 @@ static void print_text(const json_t *processors, const json_t *audio)
     {
         bool default_in = json_is_true(json_object_get(device, "default_input"));
         bool default_out = json_is_true(json_object_get(device, "default_output"));
-        printf("audio %-2d %s: %s, %d in, %d out, %d Hz%s%s\n", get_int(device, "index"), get(device, "api"),
-               get(device, "name"), get_int(device, "inputs"), get_int(device, "outputs"), get_int(device, "rate"),
-               default_in ? ", default input" : "", default_out ? ", default output" : "");
+        printf("audio %-2d %s: %s, %d in, %d out, %d Hz%s%s\n", devices_get_int(device, "index"),
+               devices_get(device, "api"), devices_get(device, "name"), devices_get_int(device, "inputs"),
+               devices_get_int(device, "outputs"), devices_get_int(device, "rate"), default_in ? ", default input" : "",
+               default_out ? ", default output" : "");
     }
     if (json_array_size(audio) == 0) {
 #ifdef HC_WITH_PORTAUDIO
@@ -84,7 +85,7 @@ int devices_command(int argc, char **argv)
     if (as_json) {
         status = json_print(json_pack("{s:O, s:O?}", "processors", processors, "audio", audio), 9, "devices");
     } else {
-        print_text(processors, audio);
+        devices_print_text(processors, audio);
     }
     json_decref(processors);
     json_decref(audio);

@@ -62,7 +62,7 @@ static const struct command {
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
-static void print_help(FILE *file, bool only_bench)
+static void main_print_help(FILE *file, bool only_bench)
 {
     if (!only_bench)
         fputs("haloconv - convolves audio with filters and impulse responses, on the CPU or a CUDA GPU\n\n", file);
@@ -140,7 +140,7 @@ static void print_version(void)
 }
 
 /* Prints the synopsis of a command's man page, for the Makefile; NULL: the list of all commands, with their pages. */
-static void print_man(const char *page)
+static void main_print_man(const char *page)
 {
     const char *line_end = "";
     if (!page) printf(".PD 0\n");
@@ -165,7 +165,7 @@ static void print_man(const char *page)
 }
 
 /* Prints every option of every command, for the completion of shells: host/haloconv.bash.in. */
-static int print_completion(void)
+static int main_print_completion(void)
 {
     int status = 0;
     for (int i = 0; i < N_COMMANDS && status == 0; i++)
@@ -206,7 +206,7 @@ static void man_page_show(const char *page)
 static int bench(int argc, char **argv)
 {
     if (argc > 2 && is_help(argv[2])) {
-        print_help(stdout, true);
+        main_print_help(stdout, true);
         return flushed(0);
     }
     if (argc > 2 && strcmp(argv[2], "kernels") == 0) /* a command up to version 0.1 */
@@ -244,7 +244,7 @@ int main(int argc, char **argv)
     if (argc < 2 && nsm_is_wanted()) /* a session manager starts the program without arguments */
         return flushed(jack_command(1, (char *[]){"jack", NULL}));
     if (argc < 2) {
-        print_help(stderr, false);
+        main_print_help(stderr, false);
         return EXIT_USAGE;
     }
     int n_words;
@@ -255,7 +255,7 @@ int main(int argc, char **argv)
         man_page_show(of ? of->page : argv[1]);
     }
     if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
-        print_help(stdout, false);
+        main_print_help(stdout, false);
         return flushed(0);
     }
     if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
@@ -263,10 +263,10 @@ int main(int argc, char **argv)
         return flushed(0);
     }
     if (strcmp(argv[1], "--_man") == 0) {
-        print_man(argc > 2 ? argv[2] : NULL);
+        main_print_man(argc > 2 ? argv[2] : NULL);
         return flushed(0);
     }
-    if (strcmp(argv[1], "--_completion") == 0) return flushed(print_completion());
+    if (strcmp(argv[1], "--_completion") == 0) return flushed(main_print_completion());
     const struct command *command = command_find(argc, argv, &n_words);
     if (!command && strcmp(argv[1], "bench") == 0) return bench(argc, argv);
     if (!command) return message_usage("", "%s: is not a command", argv[1]);

@@ -6,15 +6,15 @@
 #include <math.h>
 #include <stdio.h>
 
-struct range {
+struct distance_range {
     double low, high;
 };
 
 struct ranges {
-    struct range azimuth, elevation, distance; /* degrees, degrees, metres */
+    struct distance_range azimuth, elevation, distance; /* degrees, degrees, metres */
 };
 
-static void range_extend(struct range *range, double value)
+static void range_extend(struct distance_range *range, double value)
 {
     range->low = fmin(range->low, value);
     range->high = fmax(range->high, value);
@@ -30,7 +30,7 @@ void bank_report_direction(const float position[3], double aed[3])
 
 static struct ranges find_ranges(const hc_bank_data *bank)
 {
-    const struct range none = {INFINITY, -INFINITY};
+    const struct distance_range none = {INFINITY, -INFINITY};
     struct ranges ranges = {none, none, none};
     for (int e = 0; e < bank->n_entries; e++) {
         double aed[3];
@@ -42,14 +42,14 @@ static struct ranges find_ranges(const hc_bank_data *bank)
     return ranges;
 }
 
-static double megabytes(const hc_bank_data *bank)
+static double bank_megabytes(const hc_bank_data *bank)
 {
     return (double)bank->n_entries * bank->n_out * bank->n_taps * sizeof(float) / 1e6;
 }
 
 /* ---- as text ----------------------------------------------------------------------------------------------------- */
 
-static void print_range(const char *name, const struct range *range, const char *unit)
+static void print_range(const char *name, const struct distance_range *range, const char *unit)
 {
     printf("  %-16s %.2f to %.2f %s\n", name, range->low, range->high, unit);
 }
@@ -59,7 +59,7 @@ void bank_report_print(const char *path, const hc_bank_data *bank)
     printf("%s: bank of %d entr%s, to %d output%s, %d tap%s", path, bank->n_entries, bank->n_entries == 1 ? "y" : "ies",
            bank->n_out, message_s(bank->n_out), bank->n_taps, message_s(bank->n_taps));
     if (bank->rate) printf(" (%.2f ms at %d Hz)", 1000.0 * bank->n_taps / bank->rate, bank->rate);
-    printf(", %.1f MB\n", megabytes(bank));
+    printf(", %.1f MB\n", bank_megabytes(bank));
     for (const char *line = bank->notes; *line;) {
         int length = 0;
         while (line[length] && line[length] != '\n') length++;
@@ -80,7 +80,7 @@ void bank_report_print(const char *path, const hc_bank_data *bank)
 
 /* ---- as JSON ----------------------------------------------------------------------------------------------------- */
 
-static json_t *range_json(const struct range *range)
+static json_t *range_json(const struct distance_range *range)
 {
     return json_pack("[o, o]", json_number(range->low), json_number(range->high));
 }

@@ -53,7 +53,7 @@ static void print_ok(const hc_responses *mask)
     putchar('\n');
 }
 
-static int print_json(const char *path, const hc_responses *mask, const char *why)
+static int check_print_json(const char *path, const hc_responses *mask, const char *why)
 {
     json_t *all = json_pack("{s:o, s:b, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o, s:o}", "file",
                             json_text(path), "ok", !why, "inputs", mask->n_in, "outputs", mask->n_out, "responses",
@@ -100,7 +100,7 @@ int check_command(int argc, char **argv)
     bool good = is_read && source_report_make(&sources, &mask, settings.rate, why, sizeof why);
     status = good ? 0 : EXIT_FAILED;
     if (settings.json) {
-        status = print_json(path, &mask, good ? NULL : why);
+        status = check_print_json(path, &mask, good ? NULL : why);
     } else {
         if (is_read) mask_diagnostics_print_all(&mask);
         if (good && !message_is_quiet()) print_ok(&mask);

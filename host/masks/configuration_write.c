@@ -12,23 +12,23 @@
 
 enum { MAX_CHANNELS = 1024, PARTITION = 1024 }; /* channels of a file; partition if the mask has none */
 
-struct response {      /* taps of one or more routes */
-    const float *taps; /* [n_taps]; 1 tap needs no file    */
-    int n_taps, order; /* order: index by first appearance */
-    const char *file;  /* NULL: not in a file yet          */
+struct written_response { /* taps of one or more routes */
+    const float *taps;    /* [n_taps]; 1 tap needs no file    */
+    int n_taps, order;    /* order: index by first appearance */
+    const char *file;     /* NULL: not in a file yet          */
     int channel;
     bool is_owner; /* this response frees `file`, which others may share */
 };
 
 struct writer {
     struct configuration_out *out;
-    struct response *all; /* [n]      */
+    struct written_response *all; /* [n]      */
     int n, rate;
     void *known; /* tsearch(3) of `all` */
     int *of_route;
 };
 
-static bool no_memory(const struct writer *w, char *why, size_t cap)
+static bool writer_no_memory(const struct writer *w, char *why, size_t cap)
 {
     return message_write(why, cap, "%s: no memory; free some memory", w->out->path);
 }
@@ -37,7 +37,7 @@ static bool no_memory(const struct writer *w, char *why, size_t cap)
 
 static int by_taps(const void *a, const void *b)
 {
-    const struct response *p = a, *q = b;
+    const struct written_response *p = a, *q = b;
     if (p->taps != q->taps) return p->taps < q->taps ? -1 : 1;
     return (p->n_taps > q->n_taps) - (p->n_taps < q->n_taps);
 }
@@ -47,14 +47,14 @@ static bool find_responses(struct writer *w, char *why, size_t cap)
     const hc_responses *mask = w->out->mask;
     w->all = calloc((size_t)mask->n_routes + 1, sizeof *w->all);
     w->of_route = calloc((size_t)mask->n_routes + 1, sizeof *w->of_route);
-    if (!w->all || !w->of_route) return no_memory(w, why, cap);
+    if (!w->all || !w->of_route) return writer_no_memory(w, why, cap);
     for (int i = 0; i < mask->n_routes; i++) {
-        struct response *new = &w->all[w->n];
-        *new = (struct response){.taps = mask->routes[i].taps, .n_taps = mask->routes[i].n_taps, .order = w->n};
+        struct written_response *new = &w->all[w->n];
+        *new = (struct written_response){.taps = mask->routes[i].taps, .n_taps = mask->routes[i].n_taps, .order = w->n};
         void *node = tsearch(new, &w->known, by_taps);
-        if (!node) return no_memory(w, why, cap);
-        w->of_route[i] = (*(struct response **)node)->order;
-        w->n += *(struct response **)node == new;
+        if (!node) return writer_no_memory(w, why, cap);
+        w->of_route[i] = (*(struct written_response **)node)->order;
+        w->n += *(struct written_response **)node == new;
     }
     return true;
 }
@@ -77,7 +77,7 @@ static char *path_from(const char *configuration, const char *file)
 }
 
 /* Returns the channel of the file that equals this response; -1: none. */
-static int channel_of(const hc_responses *file, const struct response *r)
+static int channel_of(const hc_responses *file, const struct written_response *r)
 {
     if (r->n_taps != file->n_frames || r->n_taps == 1) return -1;
     for (int ch = 0; ch < file->n_channels; ch++)
@@ -96,7 +96,7 @@ static bool find_in_file(struct writer *w, const char *path, char *why, size_t c
     char *name = path_from(w->out->path, found);
     bool is_used = false;
     for (int i = 0; name && file.file_rate == w->rate && i < w->n; i++) {
-        struct response *r = &w->all[i];
+        struct written_response *r = &w->all[i];
         int ch = r->file ? -1 : channel_of(&file, r);
         if (ch < 0) continue;
         r->file = name;
@@ -105,7 +105,7 @@ static bool find_in_file(struct writer *w, const char *path, char *why, size_t c
         is_used = true;
     }
     hc_responses_free(&file);
-    if (!name) return no_memory(w, why, cap);
+    if (!name) return writer_no_memory(w, why, cap);
     if (!is_used) free(name);
     return true;
 }
@@ -113,7 +113,7 @@ static bool find_in_file(struct writer *w, const char *path, char *why, size_t c
 /* ---- files that are written --------------------------------------------------------------------- */
 
 /* Makes a name in the folder of the configuration that no input file has: hall-1.wav, ... NULL: no memory. */
-static char *name_of_file(struct writer *w, int *number)
+static char *response_file_name(struct writer *w, int *number)
 {
     size_t stem = strlen(w->out->path) - strlen(".conf"), bytes = stem + 24;
     char *path = malloc(bytes), why[MESSAGE_CAP];
@@ -126,16 +126,17 @@ static char *name_of_file(struct writer *w, int *number)
 }
 
 /* Writes `n` responses of one length, a channel each. */
-static bool write_file(struct writer *w, struct response **group, int n, int *number, char *why, size_t cap)
+static bool writer_write_file(struct writer *w, struct written_response **group, int n, int *number, char *why,
+                              size_t cap)
 {
     struct configuration_out *out = w->out;
     size_t n_taps = (size_t)group[0]->n_taps;
-    char *path = name_of_file(w, number);
+    char *path = response_file_name(w, number);
     double *h = malloc((size_t)n * n_taps * sizeof *h);
     struct written_file *files = realloc(out->files, ((size_t)out->n_files + 1) * sizeof *files);
     if (files) out->files = files;
     bool good = path && h && files;
-    if (!good) no_memory(w, why, cap);
+    if (!good) writer_no_memory(w, why, cap);
     for (int k = 0; good && k < n; k++)
         for (size_t i = 0; i < n_taps; i++) h[(size_t)k * n_taps + i] = (double)group[k]->taps[i];
     good =
@@ -158,16 +159,16 @@ static bool write_file(struct writer *w, struct response **group, int n, int *nu
 
 static int by_length(const void *a, const void *b)
 {
-    const struct response *p = *(struct response *const *)a, *q = *(struct response *const *)b;
+    const struct written_response *p = *(struct written_response *const *)a, *q = *(struct written_response *const *)b;
     if (p->n_taps != q->n_taps) return p->n_taps < q->n_taps ? -1 : 1;
     return (p->order > q->order) - (p->order < q->order);
 }
 
 static bool write_files(struct writer *w, char *why, size_t cap)
 {
-    struct response **left = calloc((size_t)w->n + 1, sizeof *left);
+    struct written_response **left = calloc((size_t)w->n + 1, sizeof *left);
     int n = 0, number = 0, same;
-    if (!left) return no_memory(w, why, cap);
+    if (!left) return writer_no_memory(w, why, cap);
     for (int i = 0; i < w->n; i++)
         if (w->all[i].n_taps > 1 && !w->all[i].file) left[n++] = &w->all[i];
     qsort(left, (size_t)n, sizeof *left, by_length);
@@ -176,7 +177,7 @@ static bool write_files(struct writer *w, char *why, size_t cap)
         message_write(why, cap, "%s: its files have no rate, or several; give a rate with --rate", w->out->source);
     for (int i = 0; good && i < n; i += same) {
         for (same = 1; i + same < n && same < MAX_CHANNELS && left[i + same]->n_taps == left[i]->n_taps; same++) {}
-        good = write_file(w, left + i, same, &number, why, cap);
+        good = writer_write_file(w, left + i, same, &number, why, cap);
     }
     free(left);
     return good;
@@ -191,7 +192,7 @@ static void print_quoted(FILE *text, const char *word)
     fputc('"', text);
 }
 
-static void print_ports(FILE *text, const char *command, const char *stem, const hc_port *ports, int n)
+static void writer_print_ports(FILE *text, const char *command, const char *stem, const hc_port *ports, int n)
 {
     for (int ch = 0; ports && ch < n; ch++) {
         char usual[16];
@@ -204,7 +205,7 @@ static void print_ports(FILE *text, const char *command, const char *stem, const
     }
 }
 
-static void print_text(FILE *text, const void *data)
+static void writer_print_text(FILE *text, const void *data)
 {
     const struct writer *w = data;
     const hc_responses *mask = w->out->mask;
@@ -217,11 +218,11 @@ static void print_text(FILE *text, const void *data)
     if (mask->server) fputs("/jack/server", text), print_quoted(text, mask->server), fputc('\n', text);
     fprintf(text, "/convolver/new %d %d %d %d\n", mask->n_in, mask->n_out,
             mask->partition ? mask->partition : PARTITION, mask->n_frames > 0 ? mask->n_frames : 1);
-    print_ports(text, "/input/name", "in", mask->in_port, mask->n_in);
-    print_ports(text, "/output/name", "out", mask->out_port, mask->n_out);
+    writer_print_ports(text, "/input/name", "in", mask->in_port, mask->n_in);
+    writer_print_ports(text, "/output/name", "out", mask->out_port, mask->n_out);
     for (int i = 0; i < mask->n_routes; i++) {
         const hc_route *route = &mask->routes[i];
-        const struct response *r = &w->all[w->of_route[i]];
+        const struct written_response *r = &w->all[w->of_route[i]];
         double gain = (double)route->gain;
         if (r->n_taps == 1) gain *= (double)*r->taps;
         fprintf(text, "/impulse/%s %d %d %.9g %d", r->n_taps == 1 ? "dirac" : "read", route->in + 1, route->out + 1,
@@ -243,7 +244,7 @@ bool configuration_write(struct configuration_out *out, char *why, size_t cap)
     bool good = files_read_spare(out->read, out->path, why, cap) && text_out_may_replace(out->path, NULL, why, cap) &&
                 find_responses(&w, why, cap);
     for (int i = 0; good && (file = hc_responses_file(out->mask, i)); i++) good = find_in_file(&w, file, why, cap);
-    good = good && write_files(&w, why, cap) && text_out_marked(out->path, print_text, &w, why, cap);
+    good = good && write_files(&w, why, cap) && text_out_marked(out->path, writer_print_text, &w, why, cap);
     for (int i = 0; i < w.n; i++)
         if (w.all[i].is_owner) free((char *)w.all[i].file);
     tdestroy(w.known, keep_node);

@@ -138,7 +138,7 @@ static void print_report(const struct configuration_out *out)
     free(moving);
 }
 
-static int print_json(const struct configuration_out *out, const char *why)
+static int import_print_json(const struct configuration_out *out, const char *why)
 {
     const hc_responses *mask = out->mask;
     json_t *files = json_array();
@@ -177,7 +177,7 @@ static int import(const struct import_settings *s)
                               message_write(why, sizeof why, "%s: no memory; free some memory", out.source));
     good = good && configuration_write(&out, why, sizeof why);
     if (s->json) {
-        status = print_json(&out, good ? NULL : why);
+        status = import_print_json(&out, good ? NULL : why);
     } else if (is_loaded) {
         mask_diagnostics_print_all(&mask);
         if (good && !message_is_quiet()) print_report(&out);

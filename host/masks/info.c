@@ -138,7 +138,7 @@ static void make_plan(struct mask_info *subject)
     plan_report_make(&subject->plan, &config);
 }
 
-static bool no_memory(struct mask_info *subject)
+static bool info_no_memory(struct mask_info *subject)
 {
     return message_write(subject->why, sizeof subject->why, "%s: no memory for its figures; free some memory",
                          subject->file);
@@ -155,13 +155,13 @@ static bool examine(struct mask_info *subject)
     if (mask->rate == 0) mask->rate = s->rate;
     mask_diagnostics_print(mask, subject->file);
     if (!source_report_make(&subject->sources, mask, s->rate, subject->why, sizeof subject->why)) return false;
-    if (is_configuration(subject)) return headroom_make(&subject->headroom, mask) || no_memory(subject);
+    if (is_configuration(subject)) return headroom_make(&subject->headroom, mask) || info_no_memory(subject);
     if (!name_format(subject)) return false;
     subject->report = (struct mask_report){.path = subject->file, .format = subject->format, .mask = mask};
-    return mask_report_make(&subject->report) || no_memory(subject);
+    return mask_report_make(&subject->report) || info_no_memory(subject);
 }
 
-static int print_json(struct mask_info *subject)
+static int info_print_json(struct mask_info *subject)
 {
     make_plan(subject);
     json_t *all = is_configuration(subject)
@@ -171,7 +171,7 @@ static int print_json(struct mask_info *subject)
     return json_print(all, 9, subject->file);
 }
 
-static void print_text(struct mask_info *subject)
+static void info_print_text(struct mask_info *subject)
 {
     if (is_configuration(subject))
         configuration_report_print(subject->file, &subject->mask, &subject->headroom, &subject->sources);
@@ -219,9 +219,9 @@ static int print_one(const struct info_settings *settings)
     if (!examine(&subject))
         status = message_error("%s", subject.why);
     else if (settings->json)
-        status = print_json(&subject);
+        status = info_print_json(&subject);
     else
-        print_text(&subject);
+        info_print_text(&subject);
     mask_report_free(&subject.report);
     headroom_free(&subject.headroom);
     source_report_free(&subject.sources);

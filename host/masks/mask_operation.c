@@ -159,7 +159,7 @@ static bool load_from(struct mask_job *job, hc_responses *mask, const char *name
     return true;
 }
 
-static bool load(struct mask_job *job, int i, bool may_wait)
+static bool operation_load(struct mask_job *job, int i, bool may_wait)
 {
     const char *name = job->settings->names.list[i];
     char kept[32];
@@ -177,7 +177,7 @@ static bool load_all(struct mask_job *job)
     job->out.rate = job->settings->rate;
     job->n_masks = names->n;
     for (int i = 0; i < 2 * names->n; i++)
-        if (!job->masks[i % names->n].n_channels && !load(job, i % names->n, i < names->n)) return false;
+        if (!job->masks[i % names->n].n_channels && !operation_load(job, i % names->n, i < names->n)) return false;
     if (job->out.rate) return true;
     job->out.rate = USUAL_RATE;
     return !message_note("%s: has no rate, and is read at %d Hz; give --rate to change that", names->list[0],
@@ -194,7 +194,7 @@ static bool is_writable(struct mask_job *job)
                                  job->settings->output);
 }
 
-static int report(const struct mask_job *job)
+static int operation_report(const struct mask_job *job)
 {
     const struct mask_out *out = &job->out;
     char figures[256] = "";
@@ -220,7 +220,7 @@ static int report(const struct mask_job *job)
 
 /* ---- the command -------------------------------------------------------------------------------- */
 
-static int check(const struct mask_operation *operation, const struct mask_settings *s)
+static int operation_check(const struct mask_operation *operation, const struct mask_settings *s)
 {
     const char *command = operation->line.command;
     int n_inputs = 0;
@@ -230,12 +230,12 @@ static int check(const struct mask_operation *operation, const struct mask_setti
     return status >= 0 ? status : mask_write_check(command, s->output, s->format, s->json);
 }
 
-static int run(const struct mask_operation *operation, int argc, char **argv)
+static int operation_run(const struct mask_operation *operation, int argc, char **argv)
 {
     struct mask_settings settings = {.fade_ms = 2, .level = 1, .mix = NAN, .below_db = NAN, .at_ms = NAN};
     struct mask_job *job = NULL;
     int status = option_parse(&operation->line, argc, argv, &settings);
-    if (status < 0) status = check(operation, &settings);
+    if (status < 0) status = operation_check(operation, &settings);
     if (status >= 0) return status;
     job = calloc(1, sizeof *job);
     if (!job) return message_error("%s: no memory; free some memory", settings.output);
@@ -245,7 +245,7 @@ static int run(const struct mask_operation *operation, int argc, char **argv)
     job->out.format = settings.format;
     bool good =
         load_all(job) && operation->apply(job) && is_writable(job) && mask_write(&job->out, job->why, sizeof job->why);
-    status = good ? report(job) : message_error("%s", job->why);
+    status = good ? operation_report(job) : message_error("%s", job->why);
     for (int i = 0; i < job->n_masks; i++) hc_responses_free(&job->masks[i]);
     free(job->h);
     free(job);
@@ -271,9 +271,9 @@ int mask_command(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "";
     for (int i = 0; i < N_OPERATIONS; i++)
         if (strcmp(name, operations[i]->line.command + strlen("mask ")) == 0)
-            return run(operations[i], argc - 1, argv + 1);
+            return operation_run(operations[i], argc - 1, argv + 1);
     if (strcmp(name, "--_completion") == 0) {
-        for (int i = 0; i < N_OPERATIONS; i++) run(operations[i], 2, argv);
+        for (int i = 0; i < N_OPERATIONS; i++) operation_run(operations[i], 2, argv);
         return 0;
     }
     for (int i = 1; i < argc; i++)

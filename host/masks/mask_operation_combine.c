@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Adds a channel of a mask, with a gain, to a channel of the result. */
-static void add_channel(struct mask_job *job, int mask, int from, double gain, int to)
+static void combine_add_channel(struct mask_job *job, int mask, int from, double gain, int to)
 {
     const float *h = mask_job_channel(job, mask, from);
     double *sum = mask_job_result(job, to);
@@ -17,12 +17,12 @@ static void add_channel(struct mask_job *job, int mask, int from, double gain, i
 }
 
 /* Makes the sum of all masks, each with its gain. */
-static bool add_all(struct mask_job *job, const double *gains)
+static bool combine_add_all(struct mask_job *job, const double *gains)
 {
     int n_channels = mask_job_channels(job);
     if (!n_channels || !mask_job_make(job, n_channels, mask_job_longest(job))) return false;
     for (int i = 0; i < job->n_masks; i++)
-        for (int ch = 0; ch < n_channels; ch++) add_channel(job, i, ch, gains[i], ch);
+        for (int ch = 0; ch < n_channels; ch++) combine_add_channel(job, i, ch, gains[i], ch);
     return true;
 }
 
@@ -88,11 +88,11 @@ static int check_add(const struct mask_settings *s)
                          message_s(s->n_gains), s->names.n);
 }
 
-static bool add(struct mask_job *job)
+static bool combine_add(struct mask_job *job)
 {
     double gains[MAX_MASKS];
     for (int i = 0; i < job->n_masks; i++) gains[i] = job->settings->n_gains ? job->settings->gains[i] : 1;
-    return add_all(job, gains);
+    return combine_add_all(job, gains);
 }
 
 static const struct option_row add_options[] = {
@@ -106,14 +106,14 @@ const struct mask_operation mask_add = {
                       "two MASKs or more", 2, MAX_MASKS),
     .summary = "several masks in parallel, with gains",
     .check = check_add,
-    .apply = add};
+    .apply = combine_add};
 
 /* ---- blend -------------------------------------------------------------------------------------- */
 
 enum { BLEND_NONE, BLEND_PEAK, BLEND_ENERGY };
 
 /* Returns the peak of a mask, or the root of its energy, over all channels. */
-static double level_of(const hc_responses *mask, int by)
+static double combine_level_of(const hc_responses *mask, int by)
 {
     double peak = 0, energy = 0;
     for (int ch = 0; ch < mask->n_channels; ch++) {
@@ -128,17 +128,17 @@ static int check_blend(const struct mask_settings *s)
     return isnan(s->mix) ? message_usage("mask blend", "needs --mix SHARE, from 0 to 1") : -1;
 }
 
-static bool blend(struct mask_job *job)
+static bool combine_blend(struct mask_job *job)
 {
     const struct mask_settings *s = job->settings;
     double match = 1;
     if (s->by != BLEND_NONE) {
-        double own = level_of(&job->masks[1], s->by);
+        double own = combine_level_of(&job->masks[1], s->by);
         if (!(own > 0)) return MASK_REFUSE(job, "%s: is silent and has no level; use --level none", s->names.list[1]);
-        match = level_of(&job->masks[0], s->by) / own;
+        match = combine_level_of(&job->masks[0], s->by) / own;
         mask_job_note(job, "gain_db", "second mask scaled by %+.2f dB", 20 * log10(match));
     }
-    return add_all(job, (double[]){1 - s->mix, s->mix * match});
+    return combine_add_all(job, (double[]){1 - s->mix, s->mix * match});
 }
 
 static const struct option_row blend_options[] = {
@@ -158,11 +158,11 @@ const struct mask_operation mask_blend = {
                   "two MASKs", 2, 2),
     .summary = "a mix of two masks",
     .check = check_blend,
-    .apply = blend};
+    .apply = combine_blend};
 
 /* ---- channels ----------------------------------------------------------------------------------- */
 
-static bool read_channels(const struct option_use *use, void *to)
+static bool combine_read_channels(const struct option_use *use, void *to)
 {
     struct mask_settings *s = to;
     double list[MAX_PICKED];
@@ -197,7 +197,7 @@ static bool pick_channels(struct mask_job *job)
         if (!find_channel(job, channel, &mask, &of_mask))
             return MASK_REFUSE(job, "--channels %d: there %s only %d channel%s; give a number from 1 to %d", channel,
                                all == 1 ? "is" : "are", all, message_s(all), all);
-        add_channel(job, mask, of_mask, s->mono ? 1.0 / n : 1, s->mono ? 0 : i);
+        combine_add_channel(job, mask, of_mask, s->mono ? 1.0 / n : 1, s->mono ? 0 : i);
     }
     return true;
 }
@@ -205,7 +205,7 @@ static bool pick_channels(struct mask_job *job)
 static const struct option_row channels_options[] = {
     {"channels", 0, "N,N,...",
      "Channels of the result, by their numbers from 1; those of a second mask follow those of the first [all]",
-     read_channels, .to = 0},
+     combine_read_channels, .to = 0},
     {"mono", 0, NULL, "Mix all channels to one, their mean", option_flag, OPTION_TO(struct mask_settings, mono)},
     {0}};
 

@@ -94,7 +94,7 @@ static bool find_times(struct mask_job *job, double *from_s)
 /* ---- the change --------------------------------------------------------------------------------- */
 
 /* Multiplies h[n], from the onset on, by the exponential that changes the decay time from `from` to `to` seconds. */
-static void shape(double *h, int n, int onset, double a_frame)
+static void decay_shape(double *h, int n, int onset, double a_frame)
 {
     for (int i = onset; i < n; i++) h[i] *= exp(a_frame * (i - onset));
 }
@@ -146,7 +146,7 @@ static bool shape_octaves(const struct mask_job *job, int ch, int onset, const d
         for (size_t k = 0; k <= t.size / 2; k++)
             band[k] = bins[k] * weight(i, (double)k / (double)t.size * job->out.rate);
         transform_inverse(&t, band);
-        shape(h, mask->n_frames, onset, a_frame[i]);
+        decay_shape(h, mask->n_frames, onset, a_frame[i]);
         for (int frame = 0; frame < mask->n_frames; frame++) y[frame] += h[frame];
     }
     free(band);
@@ -179,7 +179,7 @@ static bool decay(struct mask_job *job)
     int onset = acoustics_start(mask->channel, mask->n_channels, mask->n_frames);
     for (int ch = 0; ch < mask->n_channels; ch++) {
         if (!s->n_octaves)
-            shape(mask_job_result(job, ch), mask->n_frames, onset, exponent(job, from_s[OCTAVES], s->to_s));
+            decay_shape(mask_job_result(job, ch), mask->n_frames, onset, exponent(job, from_s[OCTAVES], s->to_s));
         else if (!shape_octaves(job, ch, onset, from_s))
             return mask_job_no_memory(job);
     }

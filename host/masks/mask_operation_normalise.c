@@ -24,7 +24,7 @@ static double k_weighted(const float *h, int n, int rate)
 }
 
 /* Returns the linear level of a channel; 0: silent, NaN: no memory. */
-static double level_of(const struct mask_job *job, int ch)
+static double normalise_level_of(const struct mask_job *job, int ch)
 {
     const hc_responses *mask = &job->masks[0];
     const struct sine_gain_part part = {mask->channel[ch], mask->n_frames, 1};
@@ -43,12 +43,12 @@ static double level_of(const struct mask_job *job, int ch)
 }
 
 /* Computes levels[n_channels]; without --each all become the largest. */
-static bool find_levels(struct mask_job *job, double *levels)
+static bool normalise_find_levels(struct mask_job *job, double *levels)
 {
     int n_channels = job->masks[0].n_channels;
     double max = 0;
     for (int ch = 0; ch < n_channels; ch++) {
-        levels[ch] = level_of(job, ch);
+        levels[ch] = normalise_level_of(job, ch);
         if (isnan(levels[ch])) return mask_job_no_memory(job);
         max = fmax(max, levels[ch]);
     }
@@ -58,11 +58,11 @@ static bool find_levels(struct mask_job *job, double *levels)
     return true;
 }
 
-static bool normalise(struct mask_job *job)
+static bool operation_normalise(struct mask_job *job)
 {
     const hc_responses *mask = &job->masks[0];
     double levels[MAX_PICKED] = {0};
-    if (!find_levels(job, levels) || !mask_job_copy(job, mask->n_frames, 0)) return false;
+    if (!normalise_find_levels(job, levels) || !mask_job_copy(job, mask->n_frames, 0)) return false;
     for (int ch = 0; ch < mask->n_channels; ch++) {
         double gain = levels[ch] > 0 ? job->settings->level / levels[ch] : 1; /* a silent channel stays silent */
         for (int i = 0; i < mask->n_frames; i++) mask_job_result(job, ch)[i] *= gain;
@@ -89,4 +89,4 @@ const struct mask_operation mask_normalise = {
                       "  haloconv mask normalise hall.wav --by sine --to -1 -o safe.wav", normalise_options, "one MASK",
                       1, 1),
     .summary = "set the level: peak, energy, sine gain or loudness",
-    .apply = normalise};
+    .apply = operation_normalise};

@@ -42,7 +42,7 @@ static int find_first(const hc_responses *mask, int rate, int last, double peak,
     return last;
 }
 
-static bool trim(struct mask_job *job)
+static bool operation_trim(struct mask_job *job)
 {
     const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
@@ -78,7 +78,7 @@ const struct mask_operation mask_trim = {
                       "channels are cut behind the last frame that any channel needs.",
                       "  haloconv mask trim hall.wav --start -o short.wav", trim_options, "one MASK", 1, 1),
     .summary = "cut the noise at the end, and the silence in front",
-    .apply = trim};
+    .apply = operation_trim};
 
 /* ---- fade --------------------------------------------------------------------------------------- */
 
@@ -193,7 +193,7 @@ static int check_split(const struct mask_settings *s)
 
 /* Computes late = h - early, with `early` rounded to float as it is written: the two floats add up to h, except for the
  * last rounding. */
-static bool split(struct mask_job *job)
+static bool operation_split(struct mask_job *job)
 {
     const struct mask_settings *s = job->settings;
     const hc_responses *mask = &job->masks[0];
@@ -238,4 +238,4 @@ const struct mask_operation mask_split = {
         "  haloconv mask split hall.wav --at 80 -o early.wav --late late.wav", split_options, "one MASK", 1, 1),
     .summary = "early and late parts, which add up",
     .check = check_split,
-    .apply = split};
+    .apply = operation_split};

@@ -18,7 +18,7 @@ static bool ends_with(const char *path, const char *extension)
     return dot && (!slash || dot > slash) && strcasecmp(dot, extension) == 0;
 }
 
-static bool is_text(const char *path)
+static bool mask_is_text(const char *path)
 {
     return ends_with(path, ".txt") || ends_with(path, ".csv");
 }
@@ -26,7 +26,7 @@ static bool is_text(const char *path)
 int mask_write_check(const char *command, const char *path, int format, bool json)
 {
     if (!option_output(command, path, json, "mask")) return EXIT_USAGE;
-    if (is_text(path) && format)
+    if (mask_is_text(path) && format)
         return message_usage(command, "%s: is written as a text, so --format does not apply; give a name that ends in .wav", path);
     if (ends_with(path, ".conf"))
         return message_usage(command, "%s: would be read as a configuration; name it .wav or .txt", path);
@@ -39,7 +39,7 @@ int mask_write_check_read(const char *output, char *const *paths, int n)
     return files_read_spares(paths, n, output, why, sizeof why) ? -1 : message_error("%s", why);
 }
 
-static void print_text(FILE *file, const void *data)
+static void mask_print_text(FILE *file, const void *data)
 {
     const struct mask_out *m = data;
     char separator = ends_with(m->path, ".csv") ? ',' : ' ';
@@ -80,5 +80,5 @@ static bool write_sound(const struct mask_out *m, char *why, size_t cap)
 
 bool mask_write(const struct mask_out *m, char *why, size_t cap)
 {
-    return is_text(m->path) ? text_out(m->path, print_text, m, why, cap) : write_sound(m, why, cap);
+    return mask_is_text(m->path) ? text_out(m->path, mask_print_text, m, why, cap) : write_sound(m, why, cap);
 }

@@ -49,7 +49,7 @@ void source_report_free(struct source_report *report)
 }
 
 /* Rounds a coordinate: positions are floats, so more than four decimals are noise. */
-static void direction_of(const hc_source *source, double aed[3])
+static void source_direction_of(const hc_source *source, double aed[3])
 {
     bank_report_direction(source->position, aed);
     for (int c = 0; c < 3; c++) aed[c] = round(1e4 * aed[c]) / 1e4;
@@ -71,7 +71,7 @@ void source_report_print(const struct source_report *report)
     }
     for (int i = 0; i < mask->n_sources && i < SOURCES_SHOWN; i++) {
         double aed[3];
-        direction_of(&mask->sources[i], aed);
+        source_direction_of(&mask->sources[i], aed);
         printf("  %-16s input %d, bank %d, azimuth %.4g, elevation %.4g, distance %.4g m\n", i ? "" : "sources", i + 1,
                mask->sources[i].bank + 1, aed[0], aed[1], aed[2]);
     }
@@ -98,7 +98,7 @@ json_t *source_report_sources_json(const struct source_report *report)
     for (int i = 0; i < report->mask->n_sources; i++) {
         const hc_source *source = &report->mask->sources[i];
         double aed[3];
-        direction_of(source, aed);
+        source_direction_of(source, aed);
         json_array_append_new(all, json_pack("{s:i, s:i, s:f, s:f, s:f}", "input", i + 1, "bank", source->bank + 1,
                                              "azimuth", aed[0], "elevation", aed[1], "distance", aed[2]));
     }

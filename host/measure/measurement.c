@@ -165,7 +165,7 @@ static int loudest_input(const struct measurement_work *k)
     return best;
 }
 
-static bool no_memory(char *why, size_t cap)
+static bool measurement_no_memory(char *why, size_t cap)
 {
     return message_write(why, cap, "measure: no memory for a sweep of this length; use a shorter one");
 }
@@ -174,7 +174,8 @@ static bool find_clock(struct measurement_work *k, char *why, size_t cap)
 {
     double drift;
     for (int step = 0; step < 2; step++) { /* the second step measures the remaining difference */
-        if (!sweep_find_clock(&k->a, k->recordings, k->settings->n_inputs, &drift)) return no_memory(why, cap);
+        if (!sweep_find_clock(&k->a, k->recordings, k->settings->n_inputs, &drift))
+            return measurement_no_memory(why, cap);
         k->m->drift = drift;
         if (isnan(drift)) return true;
         if (fabs(drift) > max_drift)
@@ -219,7 +220,7 @@ static bool find_loopback(struct measurement_work *k, char *why, size_t cap)
     memset(h + k->a.n_section, 0, (t->size - (size_t)k->a.n_section) * sizeof *h);
     transform_forward(t, k->bins);
     k->inverse = malloc((t->size / 2 + 1) * sizeof *k->inverse);
-    if (!k->inverse) return no_memory(why, cap);
+    if (!k->inverse) return measurement_no_memory(why, cap);
     for (size_t b = 0; b <= t->size / 2; b++) largest = fmax(largest, bin_power(k->bins[b]));
     for (size_t b = 0; b <= t->size / 2; b++) {
         double hz = (double)b * k->a.rate * k->a.stretch / (double)t->size;
@@ -239,7 +240,7 @@ static bool find_microphone(struct measurement_work *k, char *why, size_t cap)
         return true;
     }
     k->inverse = malloc(n_bins * sizeof *k->inverse);
-    if (!k->inverse) return no_memory(why, cap);
+    if (!k->inverse) return measurement_no_memory(why, cap);
     memcpy(k->inverse, k->extra, n_bins * sizeof *k->inverse);
     return true;
 }
@@ -272,7 +273,7 @@ static bool choose_frames(struct measurement_work *k, char *why, size_t cap)
     k->origin = keep ? (double)(k->a.guard - k->a.delay) : (double)k->reference - m->reference_frame * k->a.stretch;
     m->n_frames = m->reference_frame + (int)ceil(k->a.sweep->silence_s * k->a.rate);
     m->h = malloc((size_t)m->n_outputs * (size_t)m->n_inputs * (size_t)m->n_frames * sizeof *m->h);
-    return m->h || no_memory(why, cap);
+    return m->h || measurement_no_memory(why, cap);
 }
 
 /* ---- the measurement --------------------------------------------------------------------------------------------- */
@@ -327,9 +328,10 @@ static bool make_pairs(struct measurement_work *k, char *why, size_t cap)
     k->extra = malloc(n_bins * sizeof *k->extra);
     k->linear = malloc(n_bins * sizeof *k->linear);
     k->noise = malloc(n_bins * sizeof *k->noise);
-    if (!k->m->pairs || !k->m->inputs || !k->bins || !k->extra || !k->linear || !k->noise) return no_memory(why, cap);
+    if (!k->m->pairs || !k->m->inputs || !k->bins || !k->extra || !k->linear || !k->noise)
+        return measurement_no_memory(why, cap);
     measure_inputs(k);
-    if (!sweep_find_delay(&k->a, k->recordings, loudest_input(k))) return no_memory(why, cap);
+    if (!sweep_find_delay(&k->a, k->recordings, loudest_input(k))) return measurement_no_memory(why, cap);
     if (!find_clock(k, why, cap)) return false;
     if (s->loopback && !find_loopback(k, why, cap)) return false;
     if (s->calibration.path && !find_microphone(k, why, cap)) return false;
@@ -346,7 +348,7 @@ bool measurement_make(const struct measurement_settings *s, const struct sweep_r
         .rate = s->rate, .n_outputs = s->sweep->n_outputs, .n_inputs = s->n_inputs - (s->loopback > 0), .drift = NAN};
     m->pairs = calloc((size_t)m->n_outputs * (size_t)m->n_inputs, sizeof *m->pairs);
     m->inputs = calloc((size_t)s->n_inputs, sizeof *m->inputs);
-    if (!sweep_analysis_open(&k.a, s->sweep, s->rate, 0)) return no_memory(why, cap);
+    if (!sweep_analysis_open(&k.a, s->sweep, s->rate, 0)) return measurement_no_memory(why, cap);
     bool good = make_pairs(&k, why, cap);
     free(k.bins);
     free(k.extra);

@@ -145,7 +145,7 @@ static int room_step_run(struct room_step *s, const char *prefix, int (*command)
     return status;
 }
 
-static const char *text_of(const char *text)
+static const char *room_text_of(const char *text)
 {
     return *text ? text : NULL;
 }
@@ -155,8 +155,8 @@ static const char *text_of(const char *text)
 static struct take_settings take_settings_of(const struct room *r)
 {
     return (struct take_settings){.api = r->is_jack ? "jack" : "portaudio",
-                                  .output_device = text_of(r->to),
-                                  .input_device = text_of(r->from),
+                                  .output_device = room_text_of(r->to),
+                                  .input_device = room_text_of(r->from),
                                   .server = r->server,
                                   .n_outputs = r->n_outputs,
                                   .n_inputs = 1};

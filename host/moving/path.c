@@ -11,7 +11,7 @@ void path_free(struct path *path)
     *path = (struct path){0};
 }
 
-static double dot(const double a[3], const double b[3])
+static double path_dot(const double a[3], const double b[3])
 {
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
@@ -21,10 +21,10 @@ static double dot(const double a[3], const double b[3])
 static void turn_on_great_circle(const double a[3], const double b[3], double t, double direction[3])
 {
     double cross[3] = {a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]};
-    double sine = sqrt(dot(cross, cross)), angle = atan2(sine, dot(a, b)), side[3];
+    double sine = sqrt(path_dot(cross, cross)), angle = atan2(sine, path_dot(a, b)), side[3];
     if (sine > 1e-9) {
-        for (int i = 0; i < 3; i++) side[i] = (b[i] - dot(a, b) * a[i]) / sine;
-    } else if (dot(a, b) > 0) {
+        for (int i = 0; i < 3; i++) side[i] = (b[i] - path_dot(a, b) * a[i]) / sine;
+    } else if (path_dot(a, b) > 0) {
         memcpy(direction, a, 3 * sizeof *a);
         return;
     } else {
@@ -36,7 +36,7 @@ static void turn_on_great_circle(const double a[3], const double b[3], double t,
     for (int i = 0; i < 3; i++) direction[i] = cos(t * angle) * a[i] + sin(t * angle) * side[i];
 }
 
-static void direction_of(double azimuth, double elevation, double direction[3])
+static void path_direction_of(double azimuth, double elevation, double direction[3])
 {
     const double degree = path_degree;
     direction[0] = cos(elevation * degree) * cos(azimuth * degree);
@@ -53,8 +53,7 @@ static void point_on_sphere(const struct path_row *a, const struct path_row *b, 
 {
     double direction[3], distance = a->at[2] + t * (b->at[2] - a->at[2]);
     if (counts_turns(a) || counts_turns(b))
-        direction_of(a->at[0] + t * (b->at[0] - a->at[0]), a->at[1] + t * (b->at[1] - a->at[1]),
-                     direction);
+        path_direction_of(a->at[0] + t * (b->at[0] - a->at[0]), a->at[1] + t * (b->at[1] - a->at[1]), direction);
     else
         turn_on_great_circle(a->direction, b->direction, t, direction);
     for (int i = 0; i < 3; i++) position[i] = (float)(direction[i] * distance);
@@ -88,7 +87,7 @@ bool path_finish(struct path *path)
     qsort(path->rows, path->n_rows, sizeof *path->rows, compare_rows);
     for (size_t i = 0; i < path->n_rows; i++) {
         struct path_row *row = &path->rows[i];
-        if (path->kind == PATH_SPHERE) direction_of(row->at[0], row->at[1], row->direction);
+        if (path->kind == PATH_SPHERE) path_direction_of(row->at[0], row->at[1], row->direction);
         path->first[row->source + 1]++;
     }
     for (int s = 0; s < path->n_sources; s++) path->first[s + 1] += path->first[s];

@@ -90,7 +90,7 @@ struct panel {
 
 /* ---- texts ------------------------------------------------------------------------------------- */
 
-static struct panel_text *make_text(const json_t *json)
+static struct panel_text *panel_make_text(const json_t *json)
 {
     char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(7)) : NULL;
     size_t n = text ? strlen(text) : 0;
@@ -141,7 +141,7 @@ static void send_text(struct panel *p, uint64_t client, struct panel_text *text,
 
 static void send_json(struct panel *p, uint64_t client, const json_t *json, size_t max_bytes)
 {
-    struct panel_text *text = make_text(json);
+    struct panel_text *text = panel_make_text(json);
     pthread_mutex_lock(&p->lock);
     send_text(p, client, text, max_bytes);
     release(text);
@@ -161,7 +161,7 @@ void panel_show(struct panel *p, const json_t *json)
 
 void panel_set_hello(struct panel *p, json_t *hello)
 {
-    struct panel_text *text = make_text(hello);
+    struct panel_text *text = panel_make_text(hello);
     pthread_mutex_lock(&p->lock);
     struct panel_text *old = p->hello;
     bool is_new = text && (!old || old->n != text->n ||
@@ -173,11 +173,11 @@ void panel_set_hello(struct panel *p, json_t *hello)
 }
 
 /* A listener of message.h: any thread, and the lock of messages is held. */
-static void add_line(void *data, bool is_error, const char *line)
+static void panel_add_line(void *data, bool is_error, const char *line)
 {
     struct panel *p = data;
     json_t *json = json_pack("[sso]", "/log", is_error ? "error" : "note", json_text(line));
-    struct panel_text *text = make_text(json);
+    struct panel_text *text = panel_make_text(json);
     json_decref(json);
     if (!text) return;
     pthread_mutex_lock(&p->lock);
@@ -191,7 +191,7 @@ static void add_line(void *data, bool is_error, const char *line)
 
 /* ---- messages to the control thread ------------------------------------------------------------ */
 
-static void enqueue(struct panel *p, struct queued *q)
+static void panel_enqueue(struct panel *p, struct queued *q)
 {
     q->next = NULL;
     *p->last = q;
@@ -210,12 +210,12 @@ static struct queued *make_queued(uint64_t client, json_t *json)
 }
 
 /* An upload joins the list of masks. The worker's thread */
-static void add_mask(void *data, const char *path)
+static void panel_add_mask(void *data, const char *path)
 {
     struct panel *p = data;
     struct queued *q = make_queued(0, json_pack("[so]", "/mask/add", json_string_nocheck(path)));
     pthread_mutex_lock(&p->lock);
-    if (q) enqueue(p, q);
+    if (q) panel_enqueue(p, q);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -241,7 +241,7 @@ int panel_fd(const struct panel *p)
 /* ---- limits: under lock ------------------------------------------------------------------------ */
 
 /* The debt is bounded: each client that comes may send one message. */
-static void use(struct bucket *b, double burst)
+static void panel_use(struct bucket *b, double burst)
 {
     b->credit = fmax(-burst, b->credit - 1);
 }
@@ -249,10 +249,10 @@ static void use(struct bucket *b, double burst)
 /* Counts a message; NULL: it is none. */
 static void count_message(struct panel *p, struct panel_client *c, const json_t *message)
 {
-    use(&c->messages, CLIENT_BURST);
-    use(&p->messages, BURST);
+    panel_use(&c->messages, CLIENT_BURST);
+    panel_use(&p->messages, BURST);
     c->has_loaded = c->has_token && message && p->loads_mask(message);
-    if (c->has_loaded) use(&p->loads, LOAD_BURST);
+    if (c->has_loaded) panel_use(&p->loads, LOAD_BURST);
 }
 
 /* May the client's next message be read? A client that sends little does not wait for those that send much. */
@@ -289,7 +289,7 @@ static bool on_is_full(struct panel *p)
 /* Sends JSON to a client that may lack the token. Releases the JSON. */
 static void reply(struct panel *p, struct panel_client *c, json_t *json)
 {
-    struct panel_text *text = make_text(json);
+    struct panel_text *text = panel_make_text(json);
     json_decref(json);
     pthread_mutex_lock(&p->lock);
     queue_text(c, text);
@@ -297,7 +297,7 @@ static void reply(struct panel *p, struct panel_client *c, json_t *json)
     pthread_mutex_unlock(&p->lock);
 }
 
-static void refuse(struct panel *p, struct panel_client *c, const char *path, const char *why)
+static void panel_refuse(struct panel *p, struct panel_client *c, const char *path, const char *why)
 {
     reply(p, c, json_pack("[sos]", "/error", json_text(path), why));
 }
@@ -305,7 +305,7 @@ static void refuse(struct panel *p, struct panel_client *c, const char *path, co
 /* Refuses a client; it is dropped when it has the answer. */
 static void turn_away(struct panel *p, struct panel_client *c, const char *path, const char *why)
 {
-    refuse(p, c, path, why);
+    panel_refuse(p, c, path, why);
     c->joined_s = -INFINITY;
 }
 
@@ -323,7 +323,7 @@ static void welcome(struct panel *p, struct panel_client *c)
     for (uint64_t i = p->n_lines > LOG_LINES ? p->n_lines - LOG_LINES : 0; i < p->n_lines; i++)
         queue_text(c, p->log[i % LOG_LINES]);
     struct queued *q = make_queued(c->number, json_pack("[s]", "/subscribe"));
-    if (q) enqueue(p, q);
+    if (q) panel_enqueue(p, q);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -378,7 +378,7 @@ static void on_leave(struct panel *p, struct panel_client *c)
     while (*at != c) at = &(*at)->next;
     *at = c->next;
     if (c->has_token) atomic_fetch_sub(&p->n_clients, 1);
-    if (c->leave) enqueue(p, c->leave);
+    if (c->leave) panel_enqueue(p, c->leave);
     free_texts(c->first);
     pthread_mutex_unlock(&p->lock);
     free(c);
@@ -415,7 +415,7 @@ static void on_text(struct panel *p, struct panel_client *c, const char *bytes, 
     if (!c->has_token) {
         if (c->joined_s > 0) read_token(p, c, path, json); /* not turned away yet */
     } else if (!json) {
-        refuse(p, c, "", "a message is a JSON array of a path and its arguments, as [\"/gain\",-3]");
+        panel_refuse(p, c, "", "a message is a JSON array of a path and its arguments, as [\"/gain\",-3]");
     } else if (strcmp(path, "/ping") == 0) {
         json_array_set_new(json, 0, json_string("/pong"));
         reply(p, c, json_incref(json));
@@ -423,7 +423,7 @@ static void on_text(struct panel *p, struct panel_client *c, const char *bytes, 
         struct queued *q = make_queued(c->number, json);
         json = NULL; /* the control thread's */
         pthread_mutex_lock(&p->lock);
-        if (q) enqueue(p, q);
+        if (q) panel_enqueue(p, q);
         pthread_mutex_unlock(&p->lock);
     }
     json_decref(json);
@@ -531,7 +531,7 @@ static bool has_sent_all(struct panel *p)
     return !c;
 }
 
-static void *run_thread(void *data)
+static void *panel_run_thread(void *data)
 {
     struct panel *p = data;
     pthread_setname_np(pthread_self(), "panel");
@@ -565,14 +565,14 @@ static const struct panel_server *load_server(char *why, size_t cap)
 #endif
 }
 
-static bool start(struct panel *p, const struct panel_settings *settings, char *why, size_t cap)
+static bool panel_start(struct panel *p, const struct panel_settings *settings, char *why, size_t cap)
 {
     int port;
     p->api = load_server(why, cap);
     if (!p->api || !panel_address_read(&p->address, settings->where, why, cap)) return false;
     if (*p->address.token && settings->token)
         snprintf(p->address.token, sizeof p->address.token, "%s", settings->token);
-    p->requests = panel_requests_open(&p->address, settings, add_mask, p, why, cap);
+    p->requests = panel_requests_open(&p->address, settings, panel_add_mask, p, why, cap);
     if (!p->requests) return false;
     port = p->address.port;
     struct panel_handler handler = {p,
@@ -593,7 +593,8 @@ static bool start(struct panel *p, const struct panel_settings *settings, char *
     p->server = p->api->open(&handler, p->address.numeric, &port, why, cap);
     if (!p->server) return false;
     panel_address_finish(&p->address, port);
-    if (p->fd >= 0 && spectrum_open(&p->spectrum) && pthread_create(&p->thread, NULL, run_thread, p) == 0) return true;
+    if (p->fd >= 0 && spectrum_open(&p->spectrum) && pthread_create(&p->thread, NULL, panel_run_thread, p) == 0)
+        return true;
     return message_write(why, cap, "--panel: no memory or no thread for the panel; free some memory");
 }
 
@@ -623,8 +624,8 @@ struct panel *panel_open(const struct panel_settings *settings, panel_loads *loa
     p->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&p->lock, NULL);
     pthread_mutex_init(&p->session_lock, NULL);
-    if (start(p, settings, why, cap)) {
-        message_listen(add_line, p);
+    if (panel_start(p, settings, why, cap)) {
+        message_listen(panel_add_line, p);
         return p;
     }
     free_panel(p);

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Splits "NAME:PORT" or "[NAME]:PORT". Returns the port, 80 if there is none; -1: neither form. */
-static int split(const char *text, char *name, size_t cap)
+static int address_split(const char *text, char *name, size_t cap)
 {
     const char *end = *text == '[' ? strchr(text, ']') : text + strcspn(text, ":"), *begin = text + (*text == '[');
     size_t n = end ? (size_t)(end - begin) : 0;
@@ -53,7 +53,7 @@ bool panel_address_read(struct panel_address *a, const char *where, char *why, s
     *a = (struct panel_address){0};
     gethostname(a->machine, sizeof a->machine - 1);
     snprintf(given, sizeof given, "%s%s", strchr(where, ':') ? "" : "127.0.0.1:", where);
-    a->port = split(given, a->name, sizeof a->name);
+    a->port = address_split(given, a->name, sizeof a->name);
     int error = a->port < 0 ? EAI_NONAME : getaddrinfo(a->name, NULL, &hints, &found);
     if (error)
         return message_write(why, cap, "--panel %s: %s; give PORT, HOST:PORT or [HOST]:PORT", where,
@@ -97,7 +97,7 @@ bool panel_address_allows(const struct panel_address *a, const char *host, const
 {
     char name[256];
     static const char scheme[] = "http://";
-    if (split(host, name, sizeof name) != a->port || !is_our_name(a, name)) return false;
+    if (address_split(host, name, sizeof name) != a->port || !is_our_name(a, name)) return false;
     return !*origin ||
            (strncmp(origin, scheme, sizeof scheme - 1) == 0 && strcasecmp(origin + sizeof scheme - 1, host) == 0);
 }

@@ -69,7 +69,7 @@ struct panel_requests {
 static const char JSON[] = "application/json", SVG[] = "image/svg+xml";
 
 /* Under lock, or before the worker has the exchange, as the next two */
-static void answer(struct panel_exchange *x, int status, const char *type, const void *bytes, size_t n)
+static void request_answer(struct panel_exchange *x, int status, const char *type, const void *bytes, size_t n)
 {
     x->answer = (struct panel_answer){status, type, x->policy, bytes, n};
     x->is_ready = true;
@@ -81,10 +81,10 @@ static void answer_json(struct panel_exchange *x, int status, const char *key, c
     json_t *json = json_pack("{so}", key, json_text(text));
     x->owned = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
-    answer(x, status, JSON, x->owned, x->owned ? strlen(x->owned) : 0);
+    request_answer(x, status, JSON, x->owned, x->owned ? strlen(x->owned) : 0);
 }
 
-static void fail(struct panel_exchange *x, int status, const char *why)
+static void request_fail(struct panel_exchange *x, int status, const char *why)
 {
     answer_json(x, status, "error", why);
 }
@@ -111,7 +111,7 @@ static struct plot *find_plot(struct panel_requests *r, const struct panel_excha
     return oldest;
 }
 
-static void forget(struct plot *p)
+static void request_forget(struct plot *p)
 {
     free(p->mask);
     free(p->svg);
@@ -128,7 +128,7 @@ static bool draw(struct panel_requests *r, const struct panel_exchange *x, int r
     struct plot *p = *plot = find_plot(r, x, rate, &status, &is_found);
     p->used = ++r->n_plots;
     if (is_found && has_file) return true;
-    forget(p);
+    request_forget(p);
     struct plot_choice choice = PLOT_CHOICE_USUAL;
     choice.path = x->mask; /* the subject of messages */
     choice.settings.panels = x->panels;
@@ -140,12 +140,12 @@ static bool draw(struct panel_requests *r, const struct panel_exchange *x, int r
     p->panels = x->panels;
     p->rate = rate;
     p->status = status;
-    if (!good) forget(p);
+    if (!good) request_forget(p);
     return good;
 }
 
 /* Draws a plot or checks an upload, without the lock; then stores the answer. */
-static void work(struct panel_requests *r, struct panel_exchange *x, int n_in, int rate)
+static void panel_requests_work(struct panel_requests *r, struct panel_exchange *x, int n_in, int rate)
 {
     char why[MESSAGE_CAP] = "";
     struct plot *plot = NULL;
@@ -155,15 +155,15 @@ static void work(struct panel_requests *r, struct panel_exchange *x, int n_in, i
     pthread_mutex_lock(&r->lock);
     r->work.credit -= stopwatch_thread() - since_s;
     if (!good) {
-        fail(x, 422, why);
+        request_fail(x, 422, why);
     } else if (x->is_upload) {
         answer_json(x, 200, "mask", x->upload.path);
     } else if (plot && (x->owned = malloc(plot->n))) {
         memcpy(x->owned, plot->svg, plot->n);
         snprintf(x->policy, sizeof x->policy, "default-src 'none'; style-src 'unsafe-inline'");
-        answer(x, 200, SVG, x->owned, plot->n);
+        request_answer(x, 200, SVG, x->owned, plot->n);
     } else {
-        fail(x, 503, "no memory for the plot; free some memory");
+        request_fail(x, 503, "no memory for the plot; free some memory");
     }
     if (good && x->is_upload && !r->end) r->added(r->data, x->upload.path);
     pthread_mutex_unlock(&r->lock);
@@ -186,7 +186,7 @@ static bool may_work(struct panel_requests *r)
 
 static void refuse_work(struct panel_exchange *x)
 {
-    fail(x, 429, "too many plots and uploads; try again in a minute");
+    request_fail(x, 429, "too many plots and uploads; try again in a minute");
 }
 
 static void *run_worker(void *data)
@@ -205,7 +205,7 @@ static void *run_worker(void *data)
         int n_in = r->n_in, rate = r->rate;
         if (may_work(r)) {
             pthread_mutex_unlock(&r->lock);
-            work(r, x, n_in, rate);
+            panel_requests_work(r, x, n_in, rate);
             pthread_mutex_lock(&r->lock);
         } else {
             refuse_work(x);
@@ -219,13 +219,13 @@ static void *run_worker(void *data)
 }
 
 /* Gives an exchange to the worker, or refuses it. */
-static void enqueue(struct panel_requests *r, struct panel_exchange *x)
+static void request_enqueue(struct panel_requests *r, struct panel_exchange *x)
 {
     pthread_mutex_lock(&r->lock);
     if (r->n_working == MAX_WORKING || !may_work(r)) {
         refuse_work(x);
     } else if (r->rate == 0) {
-        fail(x, 503, "nothing plays yet; try again in a second");
+        request_fail(x, 503, "nothing plays yet; try again in a second");
     } else {
         x->is_working = true;
         x->next = NULL;
@@ -257,9 +257,9 @@ static void answer_page(struct panel_exchange *x, const char *path)
     const struct panel_page *page = panel_pages;
     while (page->name && strcmp(page->name, name) != 0) page++;
     if (page->name)
-        answer(x, 200, type_of(name), page->bytes, page->n);
+        request_answer(x, 200, type_of(name), page->bytes, page->n);
     else
-        fail(x, 404, "this page does not exist");
+        request_fail(x, 404, "this page does not exist");
 }
 
 static bool has_token(const struct panel_requests *r, const struct panel_request *request)
@@ -288,11 +288,11 @@ static void begin_plot(struct panel_requests *r, struct panel_exchange *x, const
     if (!*end && number >= 0 && number <= r->n_masks && r->masks[number]) x->mask = strdup(r->masks[number]);
     pthread_mutex_unlock(&r->lock);
     if (*request->kind && strcmp(request->kind, usual) != 0 && !x->panels)
-        fail(x, 400, "this kind of plot does not exist; see haloconv-info(1)");
+        request_fail(x, 400, "this kind of plot does not exist; see haloconv-info(1)");
     else if (!x->mask)
-        fail(x, 404, "the list has no mask of this number; 0 is the mask that plays");
+        request_fail(x, 404, "the list has no mask of this number; 0 is the mask that plays");
     else
-        enqueue(r, x);
+        request_enqueue(r, x);
 }
 
 static void begin_upload(struct panel_requests *r, struct panel_exchange *x, const struct panel_request *request)
@@ -302,7 +302,7 @@ static void begin_upload(struct panel_requests *r, struct panel_exchange *x, con
     pthread_mutex_lock(&r->lock); /* of the folder */
     int status = panel_upload_begin(&r->folder, &x->upload, request->name, request->bytes, why, sizeof why);
     pthread_mutex_unlock(&r->lock);
-    if (status) fail(x, status, why);
+    if (status) request_fail(x, status, why);
 }
 
 struct panel_exchange *panel_requests_begin(struct panel_requests *r, const struct panel_request *request)
@@ -317,13 +317,13 @@ struct panel_exchange *panel_requests_begin(struct panel_requests *r, const stru
     bool is_plot = strcmp(request->path, "/plot") == 0, is_upload = strcmp(request->path, "/upload") == 0;
     if (!panel_address_allows(r->address, request->host, request->origin)) {
         snprintf(x->policy, sizeof x->policy, "default-src 'none'");
-        fail(x, 403, "this name is not the panel's; open the URL that haloconv printed");
+        request_fail(x, 403, "this name is not the panel's; open the URL that haloconv printed");
     } else if ((is_plot || is_upload) && !is_same_site(request->site)) {
-        fail(x, 403, "a page of another server asks for this");
+        request_fail(x, 403, "a page of another server asks for this");
     } else if ((is_plot || is_upload) && !has_token(r, request)) {
-        fail(x, 401, "the token of this session is missing");
+        request_fail(x, 401, "the token of this session is missing");
     } else if (is_upload ? !request->is_post : !request->is_get) {
-        fail(x, 405, "this address has another method");
+        request_fail(x, 405, "this address has another method");
     } else if (is_plot) {
         begin_plot(r, x, request);
     } else if (is_upload) {
@@ -340,16 +340,16 @@ void panel_requests_body(struct panel_requests *r, struct panel_exchange *x, con
     (void)r;
     if (x->is_ready) return;
     int status = panel_upload_add(&x->upload, bytes, n, why, sizeof why);
-    if (status) fail(x, status, why);
+    if (status) request_fail(x, status, why);
 }
 
 void panel_requests_body_end(struct panel_requests *r, struct panel_exchange *x)
 {
     if (x->is_ready) return;
     if (!panel_upload_is_whole(&x->upload))
-        fail(x, 400, "the file is not complete");
+        request_fail(x, 400, "the file is not complete");
     else
-        enqueue(r, x);
+        request_enqueue(r, x);
 }
 
 bool panel_requests_answer(struct panel_requests *r, struct panel_exchange *x, struct panel_answer *answer)
@@ -446,7 +446,7 @@ void panel_requests_close(struct panel_requests *r)
         next = x->next;
         free_exchange(r, x);
     }
-    for (int i = 0; i < CACHED; i++) forget(&r->plots[i]);
+    for (int i = 0; i < CACHED; i++) request_forget(&r->plots[i]);
     free_masks(r);
     panel_folder_close(&r->folder);
     pthread_mutex_destroy(&r->lock);

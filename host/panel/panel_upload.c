@@ -69,14 +69,14 @@ static const char *known_extension(const char *name)
     return NULL;
 }
 
-static bool is_text(const char *name)
+static bool upload_is_text(const char *name)
 {
     const char *extension = known_extension(name);
     return extension && strcmp(extension, ".txt") == 0;
 }
 
 /* %r in a name would stand for a rate. */
-static bool is_name(const char *name)
+static bool upload_is_name(const char *name)
 {
     if (!*name || *name == '.' || strpbrk(name, "/\\%")) return false;
     for (const char *at = name; *at;) {
@@ -103,7 +103,7 @@ int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const cha
     const char *extension = known_extension(name);
     *u = (struct panel_upload){.fd = -1};
     bucket_fill(&f->begins, 1.0 / PANEL_UPLOAD_S, PANEL_UPLOADS, stopwatch_now());
-    if (!is_name(name) || strlen(name) > 200)
+    if (!upload_is_name(name) || strlen(name) > 200)
         return message_write(why, cap, "give a name without slash, %%, dot in front or control character"), 400;
     if (!extension)
         return message_write(
@@ -111,7 +111,7 @@ int panel_upload_begin(struct panel_folder *f, struct panel_upload *u, const cha
                    "%s: only sound files (wav, flac, aiff, w64, caf, ogg, rf64) and texts (txt) can be uploaded", name),
                415;
     if (bytes < 1) return message_write(why, cap, "%s: the file is empty, or its length is not given", name), 411;
-    int max_mib = (is_text(name) ? PANEL_UPLOAD_TEXT : PANEL_MAX_BODY) >> 20;
+    int max_mib = (upload_is_text(name) ? PANEL_UPLOAD_TEXT : PANEL_MAX_BODY) >> 20;
     if (bytes > (int64_t)max_mib << 20)
         return message_write(why, cap, "%s: has more than %d MiB; use a shorter mask", name, max_mib), 413;
     if (f->bytes + bytes > max_bytes(f))
@@ -214,8 +214,8 @@ bool panel_upload_check(struct panel_folder *f, struct panel_upload *u, int n_in
     hc_responses mask = {0};
     char path[sizeof u->path], reason[MESSAGE_CAP] = "";
     snprintf(path, sizeof path, "%s/%s", f->path, u->part);
-    bool good = (is_text(u->part) ? is_harmless_text(f, u, reason, sizeof reason)
-                                  : is_short(path, rate, reason, sizeof reason)) &&
+    bool good = (upload_is_text(u->part) ? is_harmless_text(f, u, reason, sizeof reason)
+                                         : is_short(path, rate, reason, sizeof reason)) &&
                 hc_responses_load(path, 0, rate, 0, &mask, reason, sizeof reason) == HC_OK &&
                 hc_responses_route(&mask, path, n_in, reason, sizeof reason) == HC_OK;
     hc_responses_free(&mask);

@@ -22,7 +22,7 @@ void spectrum_close(struct spectrum *s)
 }
 
 /* Adds the powers of a channel's bins. */
-static void add_channel(struct spectrum *s, const float *x, double *power)
+static void spectrum_add_channel(struct spectrum *s, const float *x, double *power)
 {
     double *real = (double *)s->bins;
     for (int i = 0; i < SPECTRUM_FRAMES; i++) real[i] = s->window[i] * (double)x[i];
@@ -42,7 +42,7 @@ static double between(const double *power, double low, double high)
 void spectrum_measure(struct spectrum *s, const float *const *x, int n_channels, int rate, double *db)
 {
     double power[SPECTRUM_FRAMES / 2 + 1] = {0};
-    for (int ch = 0; ch < n_channels; ch++) add_channel(s, x[ch], power);
+    for (int ch = 0; ch < n_channels; ch++) spectrum_add_channel(s, x[ch], power);
     /* The window's squares sum to 3/8 of the frames; half of a sine's power is at the positive frequency. */
     double scale = 4 / (0.375 * SPECTRUM_FRAMES * SPECTRUM_FRAMES * n_channels);
     double edge = sqrt(spectrum_centre(1) / spectrum_centre(0)), bins = SPECTRUM_FRAMES / (double)rate;

@@ -53,7 +53,7 @@ static int choose_lines(const struct decay_lines *const *lines, int n, struct ch
 }
 
 /* Draws a line down to the bottom of the panel. */
-static void draw_line(struct drawing *d, const struct panel *p, const struct chosen_line *line)
+static void draw_line(struct drawing *d, const struct diagram *p, const struct chosen_line *line)
 {
     const struct decay_fit *fit = &line->lines->fit[line->figure];
     double start_s = line->lines->start_s, end_s = start_s + (p->y.from - fit->at_start_db) / fit->slope;
@@ -63,7 +63,7 @@ static void draw_line(struct drawing *d, const struct panel *p, const struct cho
 }
 
 /* Draws the labels in the upper right corner, where the panel of a decay is empty as a rule. */
-static void draw_labels(struct drawing *d, const struct panel *p, const struct chosen_line *chosen, int n)
+static void draw_labels(struct drawing *d, const struct diagram *p, const struct chosen_line *chosen, int n)
 {
     const double row_height = 25, text_x = PANEL_RIGHT - 128, top = p->y.end + 5;
     drawing_box(d, (struct ink){.rgb = 0xffffff}, text_x - 54, top, PANEL_RIGHT - text_x + 52, n * row_height);
@@ -74,7 +74,7 @@ static void draw_labels(struct drawing *d, const struct panel *p, const struct c
     }
 }
 
-void decay_draw_lines(struct drawing *d, const struct panel *p, const struct decay_lines *const *lines, int n)
+void decay_draw_lines(struct drawing *d, const struct diagram *p, const struct decay_lines *const *lines, int n)
 {
     struct chosen_line chosen[MAX_LINES];
     int n_chosen = choose_lines(lines, n, chosen);

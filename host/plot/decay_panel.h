@@ -17,7 +17,7 @@ bool decay_trace(const struct plot_curve *curve, const struct axis *x, struct tr
 
 /* Draws the lines of n curves with their times: EDT, T20 and T30 of one curve; T30, or
  * else T20, of the first eight of several curves that have one. */
-void decay_draw_lines(struct drawing *drawing, const struct panel *panel, const struct decay_lines *const *lines,
+void decay_draw_lines(struct drawing *drawing, const struct diagram *panel, const struct decay_lines *const *lines,
                       int n);
 
 #endif

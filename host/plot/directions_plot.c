@@ -35,7 +35,7 @@ static void draw_name(struct drawing *d, double *top, int kind, const char *name
     *top += line;
 }
 
-static void draw_marks(struct drawing *d, const struct panel *p, int kind, const double (*aed)[3], int n)
+static void draw_marks(struct drawing *d, const struct diagram *p, int kind, const double (*aed)[3], int n)
 {
     struct point *points = malloc(((size_t)n * POINTS + 1) * sizeof *points);
     if (!points) {
@@ -53,10 +53,10 @@ bool directions_plot_write(const char *path, const char *name, const double (*ae
                            size_t cap)
 {
     struct drawing drawing = {0};
-    struct panel panel = {.title = "Elevation (degrees)",
-                          .x_label = "Azimuth (degrees, counter-clockwise)",
-                          .x = {.from = -180, .to = 180, .step = 60},
-                          .y = {.from = -90, .to = 90, .step = 30}};
+    struct diagram panel = {.title = "Elevation (degrees)",
+                            .x_label = "Azimuth (degrees, counter-clockwise)",
+                            .x = {.from = -180, .to = 180, .step = 60},
+                            .y = {.from = -90, .to = 90, .step = 30}};
     double top = 14;
     char text[64];
     draw_name(&drawing, &top, 0, name);

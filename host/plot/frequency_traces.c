@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-struct spectrum {
+struct traces_spectrum {
     size_t n_bins, size;
     double bin_hz, octaves;
     double min;               /* power below which phase and group delay mean nothing */
@@ -20,14 +20,14 @@ struct spectrum {
 };
 
 /* Returns the bin times e^(2 pi i k peak / size): the response then begins at its largest sample. */
-static double complex undelayed(const struct spectrum *s, double complex bin, size_t k)
+static double complex undelayed(const struct traces_spectrum *s, double complex bin, size_t k)
 {
     double angle = 2 * M_PI * fmod((double)k * s->peak / (double)s->size, 1);
     return bin * CMPLX(cos(angle), sin(angle));
 }
 
 /* Transforms frame * response, and removes the delay of both spectra. */
-static void remove_delay(struct spectrum *s, const struct transform *t, const struct plot_curve *curve)
+static void remove_delay(struct traces_spectrum *s, const struct transform *t, const struct plot_curve *curve)
 {
     double *ramped = (double *)s->ramped;
     for (size_t i = 0; i < s->size + 2; i++)
@@ -39,7 +39,7 @@ static void remove_delay(struct spectrum *s, const struct transform *t, const st
     }
 }
 
-static void find_powers(struct spectrum *s)
+static void find_powers(struct traces_spectrum *s)
 {
     const double min = 1e-6; /* share of the largest power */
     for (size_t k = 0; k < s->n_bins; k++) s->power[k] = bin_power(s->bins[k]);
@@ -47,7 +47,7 @@ static void find_powers(struct spectrum *s)
     for (size_t k = 0; k < s->n_bins; k++) s->min = fmax(s->min, min * s->mean[k]);
 }
 
-static void spectrum_close(struct spectrum *s)
+static void traces_spectrum_close(struct traces_spectrum *s)
 {
     free(s->bins);
     free(s->ramped);
@@ -55,12 +55,13 @@ static void spectrum_close(struct spectrum *s)
 }
 
 /* Computes the spectrum. has_delay: the caller needs more than powers. */
-static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, double octaves, bool has_delay)
+static bool traces_spectrum_open(struct traces_spectrum *s, const struct plot_curve *curve, double octaves,
+                                 bool has_delay)
 {
     enum { MIN_SIZE = 1 << 17 }; /* the bins of a short filter must be dense at 20 Hz */
     struct transform t;
     size_t n = (size_t)curve->n_frames;
-    *s = (struct spectrum){.octaves = octaves, .peak = largest_frame(curve)};
+    *s = (struct traces_spectrum){.octaves = octaves, .peak = largest_frame(curve)};
     if (!transform_open(&t, transform_size(n > MIN_SIZE ? n : MIN_SIZE))) return false;
     s->size = t.size;
     s->n_bins = t.size / 2 + 1;
@@ -77,7 +78,7 @@ static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, do
         if (has_delay) remove_delay(s, &t, curve);
         find_powers(s);
     } else {
-        spectrum_close(s);
+        traces_spectrum_close(s);
     }
     transform_close(&t);
     return good;
@@ -85,7 +86,7 @@ static bool spectrum_open(struct spectrum *s, const struct plot_curve *curve, do
 
 /* Replaces values[n_bins], which may be negative, by their mean over the octaves. smooth_octaves needs positive
  * values. */
-static void smooth_signed(struct spectrum *s, double *values)
+static void smooth_signed(struct traces_spectrum *s, double *values)
 {
     double *rectified = s->rectified;
     for (size_t k = 0; k < s->n_bins; k++) rectified[k] = fmax(-values[k], 0);
@@ -112,7 +113,7 @@ static void trace_magnitude(const double *power, size_t n_bins, double bin_hz, c
 
 /* The delay of a band is the mean of the delays of its bins, weighted by their energy: at the nulls between the modes
  * of a room the delay of a bin has no meaning. The delay of a bin is Re(X / H), X the spectrum of n h[n]. */
-static void trace_group_delay(struct spectrum *s, const struct axis *x, struct trace *trace)
+static void trace_group_delay(struct traces_spectrum *s, const struct axis *x, struct trace *trace)
 {
     double *delay = s->power;
     for (size_t k = 0; k < s->n_bins; k++) delay[k] = creal(conj(s->bins[k]) * s->ramped[k]);
@@ -127,7 +128,7 @@ static void trace_group_delay(struct spectrum *s, const struct axis *x, struct t
 }
 
 /* The phase of a band is the phase of the mean of its bins. */
-static void trace_phase(struct spectrum *s, const struct axis *x, struct trace *trace)
+static void trace_phase(struct traces_spectrum *s, const struct axis *x, struct trace *trace)
 {
     double *real = s->power, *imaginary = (double *)s->ramped, before = 0;
     for (size_t k = 0; k < s->n_bins; k++) {
@@ -148,15 +149,15 @@ static void trace_phase(struct spectrum *s, const struct axis *x, struct trace *
 bool frequency_traces(const struct plot_curve *curve, const struct axis *x, double octaves, struct trace *magnitude,
                       struct trace *phase, struct trace *group_delay)
 {
-    struct spectrum s;
+    struct traces_spectrum s;
     if (curve->power) {
         trace_magnitude(curve->power, curve->n_bins, 0.5 * curve->rate / (double)(curve->n_bins - 1), x, magnitude);
         return true;
     }
-    if (!spectrum_open(&s, curve, octaves, phase || group_delay)) return false;
+    if (!traces_spectrum_open(&s, curve, octaves, phase || group_delay)) return false;
     if (magnitude) trace_magnitude(s.mean, s.n_bins, s.bin_hz, x, magnitude);
     if (group_delay) trace_group_delay(&s, x, group_delay);
     if (phase) trace_phase(&s, x, phase); /* called last, because it overwrites `ramped` */
-    spectrum_close(&s);
+    traces_spectrum_close(&s);
     return true;
 }

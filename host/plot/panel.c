@@ -19,7 +19,7 @@ struct ink panel_ink(int curve)
     return (struct ink){colours[curve % N_COLOURS], 2.2, *dash > 0 ? dash : NULL};
 }
 
-void panel_put(struct panel *p, double top)
+void panel_put(struct diagram *p, double top)
 {
     p->x.start = PANEL_LEFT;
     p->x.end = PANEL_RIGHT;
@@ -29,14 +29,15 @@ void panel_put(struct panel *p, double top)
 
 /* ---- the range of the values ---------------------------------------------------------------------------------- */
 
-static bool is_in_range(const struct panel *p, const struct point *point)
+static bool is_in_range(const struct diagram *p, const struct point *point)
 {
     return !isnan(point->y) && point->x >= p->x.start && point->x <= p->x.end;
 }
 
 /* Finds the range of the shown values of n traces, without a share at each end. If no value is shown, the range is
  * unchanged. false: no memory. */
-static bool value_span(const struct panel *p, const struct trace *traces, int n, double share, double *from, double *to)
+static bool value_span(const struct diagram *p, const struct trace *traces, int n, double share, double *from,
+                       double *to)
 {
     size_t n_values = 0, all = 0;
     for (int i = 0; i < n; i++) all += traces[i].n;
@@ -66,7 +67,7 @@ static void set_level_range(struct axis *y, double low, double high)
 
 /* Returns the mean of the shown values over the width of the panel. Values below `min` count as `min`: nulls have no
  * level. */
-static double mean_level(const struct panel *p, const struct trace *traces, int n, double min)
+static double mean_level(const struct diagram *p, const struct trace *traces, int n, double min)
 {
     double sum = 0, width = 0;
     for (int i = 0; i < n; i++)
@@ -81,7 +82,7 @@ static double mean_level(const struct panel *p, const struct trace *traces, int 
 
 /* Every plot spans 50 dB, so that curves of two plots can be compared: around the mean, or higher if the largest value
  * needs it. */
-static void set_magnitudes(struct panel *p, const struct trace *traces, int n, double high, const double range_db[2])
+static void set_magnitudes(struct diagram *p, const struct trace *traces, int n, double high, const double range_db[2])
 {
     const double span_db = 50, step_db = 10;
     double mean = mean_level(p, traces, n, high - span_db);
@@ -92,7 +93,7 @@ static void set_magnitudes(struct panel *p, const struct trace *traces, int n, d
     axis_choose_step(&p->y, 6);
 }
 
-bool panel_set_values(struct panel *p, const struct trace *traces, int n, const double range_db[2])
+bool panel_set_values(struct diagram *p, const struct trace *traces, int n, const double range_db[2])
 {
     struct axis *y = &p->y;
     bool is_delay = p->kind == PLOT_GROUP_DELAY;
@@ -125,7 +126,7 @@ bool panel_set_values(struct panel *p, const struct trace *traces, int n, const 
 
 /* ---- drawing -------------------------------------------------------------------------------------------------- */
 
-void panel_draw_grid(struct drawing *d, const struct panel *p)
+void panel_draw_grid(struct drawing *d, const struct diagram *p)
 {
     double marks[AXIS_MAX_MARKS];
     char text[32];
@@ -155,7 +156,7 @@ void panel_draw_y_labels(struct drawing *d, const struct axis *y)
     }
 }
 
-static void draw_mark_labels(struct drawing *d, const struct panel *p)
+static void draw_mark_labels(struct drawing *d, const struct diagram *p)
 {
     double marks[AXIS_MAX_MARKS], middle = (PANEL_LEFT + PANEL_RIGHT) / 2.0;
     char text[32];
@@ -169,7 +170,7 @@ static void draw_mark_labels(struct drawing *d, const struct panel *p)
     panel_draw_y_labels(d, &p->y);
 }
 
-void panel_draw_frame(struct drawing *d, const struct panel *p)
+void panel_draw_frame(struct drawing *d, const struct diagram *p)
 {
     const double width = PANEL_RIGHT - PANEL_LEFT;
     drawing_heading(d, PANEL_LEFT, p->y.end - 12, TITLE_SIZE, p->title_width > 0 ? p->title_width : width, p->title);
@@ -177,7 +178,7 @@ void panel_draw_frame(struct drawing *d, const struct panel *p)
     drawing_box(d, frame_ink, PANEL_LEFT, p->y.end, width, p->y.start - p->y.end);
 }
 
-void panel_clip(struct drawing *d, const struct panel *p)
+void panel_clip(struct drawing *d, const struct diagram *p)
 {
     drawing_group(d, NULL, (const struct point[2]){{PANEL_LEFT, p->y.end}, {PANEL_RIGHT, p->y.start}});
 }
@@ -187,7 +188,7 @@ void panel_clip_end(struct drawing *d)
     drawing_group_end(d);
 }
 
-void panel_draw_trace(struct drawing *d, const struct panel *p, struct ink ink, const char *name, struct trace *trace)
+void panel_draw_trace(struct drawing *d, const struct diagram *p, struct ink ink, const char *name, struct trace *trace)
 {
     for (size_t i = 0; i < trace->n; i++)
         if (!isnan(trace->points[i].y)) trace->points[i].y = axis_position(&p->y, trace->points[i].y);

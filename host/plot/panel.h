@@ -13,7 +13,7 @@ enum {
     TEXT_SIZE = 20, TITLE_SIZE = 21
 };
 
-struct panel {
+struct diagram {
     enum plot_panel kind;
     char title[160];
     const char *x_label;
@@ -22,23 +22,23 @@ struct panel {
 };
 
 /* Sets the positions of the axes of a panel whose upper edge is at `top`; the values are the caller's. */
-void panel_put(struct panel *panel, double top);
+void panel_put(struct diagram *panel, double top);
 
 /* Chooses the range of panel->y for those values of n traces that lie between the ends of panel->x. range_db: that of
  * struct plot_settings. false: no memory. */
-bool panel_set_values(struct panel *panel, const struct trace *traces, int n, const double range_db[2]);
+bool panel_set_values(struct diagram *panel, const struct trace *traces, int n, const double range_db[2]);
 
 /* y.step 0: an axis without marks. */
-void panel_draw_grid(struct drawing *drawing, const struct panel *panel); /* lines through the panel */
-void panel_draw_frame(struct drawing *drawing, const struct panel *panel); /* frame, title, and labels of the marks */
+void panel_draw_grid(struct drawing *drawing, const struct diagram *panel); /* lines through the panel */
+void panel_draw_frame(struct drawing *drawing, const struct diagram *panel); /* frame, title, and labels of the marks */
 void panel_draw_y_labels(struct drawing *drawing, const struct axis *y);  /* labels to the left of the panel */
 
 /* Between panel_clip and panel_clip_end only the area inside the frame is shown. */
-void panel_clip(struct drawing *drawing, const struct panel *panel);
+void panel_clip(struct drawing *drawing, const struct diagram *panel);
 void panel_clip_end(struct drawing *drawing);
 
 /* Draws a trace, and replaces its values by positions. */
-void panel_draw_trace(struct drawing *drawing, const struct panel *panel, struct ink ink, const char *name,
+void panel_draw_trace(struct drawing *drawing, const struct diagram *panel, struct ink ink, const char *name,
                       struct trace *trace);
 
 /* The ink of a curve: a colour and a line style that no other has. */

@@ -87,7 +87,7 @@ static void set_time_axis(const struct page *page, bool is_level, struct axis *a
 /* ---- the page ------------------------------------------------------------------------------------- */
 
 /* Sets the title. group: NULL if the page has one group. */
-static void set_title(const struct page *page, const char *group, struct panel *p)
+static void set_title(const struct page *page, const char *group, struct diagram *p)
 {
     static const char *const titles[PLOT_PANELS] = {"Impulse response",
                                                     "Impulse response (dB)",
@@ -105,7 +105,7 @@ static void set_title(const struct page *page, const char *group, struct panel *
     snprintf(p->title, sizeof p->title, "%s%s%s%s", titles[p->kind], smoothing, group ? ", " : "", group ? group : "");
 }
 
-static void set_x(const struct page *page, struct panel *p)
+static void set_x(const struct page *page, struct diagram *p)
 {
     if (is_over_frequency(p->kind)) {
         set_frequencies(page, 20000, &p->x);
@@ -116,7 +116,7 @@ static void set_x(const struct page *page, struct panel *p)
     p->x_label = p->x.in_ms ? "Time (ms)" : "Time (s)";
 }
 
-static bool trace_curve(struct page *page, const struct panel *panels, unsigned wanted, int curve)
+static bool trace_curve(struct page *page, const struct diagram *panels, unsigned wanted, int curve)
 {
     const struct plot_curve *c = &page->curves[curve];
     struct trace *over_frequency[PLOT_PANELS] = {0};
@@ -166,7 +166,7 @@ static bool same_group(const struct plot_curve *a, const struct plot_curve *b)
 }
 
 /* Draws the panel of the group of a curve. */
-static void draw_panel(struct page *page, struct panel *p, int curve)
+static void draw_panel(struct page *page, struct diagram *p, int curve)
 {
     struct drawing *d = &page->drawing;
     const struct decay_lines *lines[PLOT_MAX_CURVES];
@@ -193,7 +193,7 @@ static void draw_panel(struct page *page, struct panel *p, int curve)
 }
 
 /* Draws the panels of all groups, with one scale. */
-static void draw_panels(struct page *page, struct panel *p)
+static void draw_panels(struct page *page, struct diagram *p)
 {
     if (!panel_set_values(p, page->traces[p->kind], page->n, page->settings.range_db)) page->drawing.failed = true;
     for (int i = 0, first; i < page->n; i++) {
@@ -203,7 +203,7 @@ static void draw_panels(struct page *page, struct panel *p)
 }
 
 /* Draws the map of a curve above its time axis. */
-static bool draw_spectrogram(struct page *page, struct panel *p, const struct plot_curve *curve)
+static bool draw_spectrogram(struct page *page, struct diagram *p, const struct plot_curve *curve)
 {
     struct drawing *d = &page->drawing;
     set_frequencies(page, INFINITY, &p->y);
@@ -219,7 +219,7 @@ static bool draw_spectrogram(struct page *page, struct panel *p, const struct pl
 }
 
 /* Draws a spectrogram or waterfall, the panel of one curve. */
-static bool draw_alone(struct page *page, struct panel p, const struct plot_curve *curve)
+static bool draw_alone(struct page *page, struct diagram p, const struct plot_curve *curve)
 {
     struct drawing *d = &page->drawing;
     bool is_waterfall = p.kind == PLOT_WATERFALL;
@@ -241,7 +241,7 @@ static bool draw_alone(struct page *page, struct panel p, const struct plot_curv
 static bool draw_page(struct page *page)
 {
     unsigned wanted = page->settings.panels ? page->settings.panels : usual_panels(page);
-    struct panel panels[PLOT_PANELS] = {0};
+    struct diagram panels[PLOT_PANELS] = {0};
     bool good = true;
     for (int kind = 0; kind < PLOT_PANELS; kind++) {
         if (!(wanted >> kind & 1)) continue; /* set_x reads h, which curves of powers lack */

@@ -105,7 +105,7 @@ static bool add_pairs(struct gathering *g, const char *path, const hc_responses 
     return good;
 }
 
-static bool add_mask(struct gathering *g, const char *path, int rate, hc_responses *mask)
+static bool plot_add_mask(struct gathering *g, const char *path, int rate, hc_responses *mask)
 {
     if (hc_responses_load(path, 0, rate, 0, mask, g->why, g->cap) != HC_OK) return false;
     if (mask->rate == 0) mask->rate = rate;
@@ -142,7 +142,7 @@ bool plot_masks(char *const *paths, int n, int rate, const struct plot_choice *c
     if (good) {
         *g = (struct gathering){.choice = choice, .paths = paths, .n_paths = n, .why = why, .cap = cap};
         good = choice->settings.to || files_read_spares(paths, n, choice->path, why, cap);
-        for (; good && g->path < n; g->path++) good = add_mask(g, paths[g->path], rate, &masks[g->path]);
+        for (; good && g->path < n; g->path++) good = plot_add_mask(g, paths[g->path], rate, &masks[g->path]);
     } else {
         message_write(why, cap, "%s: no memory; free some memory", choice->path);
     }

@@ -34,7 +34,7 @@ static uint32_t colour_of(int level) /* 0: the loudest */
 }
 
 struct map {
-    const struct panel *panel;
+    const struct diagram *panel;
     struct transform whole; /* transform of the response */
     double complex *bins;   /* [whole.size / 2 + 1] */
     double seconds;         /* period of the transform */
@@ -161,7 +161,7 @@ static bool compute(struct map *map, const struct plot_curve *curve)
     return good;
 }
 
-bool spectrogram_draw(struct drawing *d, const struct panel *panel, const struct plot_curve *curve)
+bool spectrogram_draw(struct drawing *d, const struct diagram *panel, const struct plot_curve *curve)
 {
     struct map map = {.panel = panel};
     bool good = compute(&map, curve) && draw_map(d, &map);
@@ -171,7 +171,7 @@ bool spectrogram_draw(struct drawing *d, const struct panel *panel, const struct
     return good;
 }
 
-void spectrogram_draw_scale(struct drawing *d, const struct panel *p)
+void spectrogram_draw_scale(struct drawing *d, const struct diagram *p)
 {
     enum { WIDTH = 7, HEIGHT = 16 };
     double right = PANEL_RIGHT - 24, base = p->y.end - 12;

@@ -75,7 +75,7 @@ static void print_dashes(FILE *to, const double *dashes)
     putc('"', to);
 }
 
-static void print_path(FILE *to, const struct shape *shape, const struct point *points)
+static void svg_print_path(FILE *to, const struct shape *shape, const struct point *points)
 {
     fputs("<path d=\"", to);
     print_points(to, points, shape->n);
@@ -138,7 +138,7 @@ void svg_write(const struct drawing *d, FILE *to)
     for (size_t i = 0; i < d->n_shapes; i++) {
         const struct shape *shape = &d->shapes[i];
         const struct point *points = d->points + shape->first;
-        if (shape->kind == SHAPE_PATH) print_path(to, shape, points);
+        if (shape->kind == SHAPE_PATH) svg_print_path(to, shape, points);
         if (shape->kind == SHAPE_TEXT) svg_print_text(to, shape, *points);
         if (shape->kind == SHAPE_GROUP) print_group(to, shape, points, (int)i);
         if (shape->kind == SHAPE_GROUP_END) fputs("</g>\n", to);

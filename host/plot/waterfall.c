@@ -12,7 +12,7 @@
 enum { SLICES = 31, PEAK_HEIGHT = 140 }; /* PEAK_HEIGHT: units from the base to the top of a slice */
 
 struct waterfall {
-    const struct panel *panel;
+    const struct diagram *panel;
     const struct plot_curve *curve;
     double octaves, low_db, high_db;
     struct axis times; /* seconds after the largest sample, at the bases of the slices */
@@ -100,7 +100,7 @@ static bool draw_slices(struct drawing *d, struct waterfall *w, const double ran
     return good;
 }
 
-bool waterfall_draw(struct drawing *d, struct panel *p, const struct plot_curve *curve,
+bool waterfall_draw(struct drawing *d, struct diagram *p, const struct plot_curve *curve,
                     const struct plot_settings *settings)
 {
     struct waterfall w = {.panel = p, .curve = curve, .octaves = settings->octaves, .largest = largest_frame(curve)};

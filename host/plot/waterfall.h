@@ -16,7 +16,7 @@ enum { WATERFALL_HEIGHT = 360, WATERFALL_MAX_FRAMES = 1 << 20 }; /* height of th
 
 /* Draws all of the panel but its title; x: Hz. It uses `octaves` and range_db of the settings: the levels from the
  * base to the top; equal: the upper 50 dB of the first slice. false: no memory. */
-bool waterfall_draw(struct drawing *drawing, struct panel *panel, const struct plot_curve *curve,
+bool waterfall_draw(struct drawing *drawing, struct diagram *panel, const struct plot_curve *curve,
                     const struct plot_settings *settings);
 
 #endif

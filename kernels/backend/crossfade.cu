@@ -13,7 +13,8 @@
 #include "kernels_load.h"
 
 /* Computes a struct crossfade. grid: channels x frames */
-static __global__ void blend(float *y, const float *from, const float *to, size_t pitch, int n, int pos, int len)
+static __global__ void crossfade_blend(float *y, const float *from, const float *to, size_t pitch, int n, int pos,
+                                       int len)
 {
     const int i = blockIdx.y * blockDim.x + threadIdx.x;
     if (i >= n) return;
@@ -24,9 +25,12 @@ static __global__ void blend(float *y, const float *from, const float *to, size_
 
 cudaError_t crossfade_launch(const struct crossfade *job, cudaStream_t stream)
 {
-    blend<<<dim3(job->n_ch, (job->n + 127) / 128), 128, 0, stream>>>(job->y, job->from, job->to, job->pitch, job->n,
-                                                                      job->pos, job->len);
+    crossfade_blend<<<dim3(job->n_ch, (job->n + 127) / 128), 128, 0, stream>>>(job->y, job->from, job->to, job->pitch,
+                                                                               job->n, job->pos, job->len);
     return cudaGetLastError();
 }
 
-cudaError_t crossfade_load(void) { return kernels_load(blend); }
+cudaError_t crossfade_load(void)
+{
+    return kernels_load(crossfade_blend);
+}

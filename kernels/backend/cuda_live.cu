@@ -49,7 +49,7 @@ int cuda_live_reset(void *state, struct reason *why)
     return HC_OK;
 }
 
-static int state_open(struct cuda_live *s, const hc_config *config, struct reason *why)
+static int live_state_open(struct cuda_live *s, const hc_config *config, struct reason *why)
 {
     int n_sm;
     PASS(device_use(s->device, why));
@@ -95,7 +95,7 @@ int cuda_live_open(const hc_config *config, const struct plan *plan, int device,
     s->plan = plan;
     s->n_in = config->n_in;
     s->n_out = config->n_out;
-    int rc = state_open(s, config, why);
+    int rc = live_state_open(s, config, why);
     if (rc < 0) {
         if (!device_hangs(s->audio)) cuda_live_close(s);
         return rc;
@@ -107,7 +107,7 @@ int cuda_live_open(const hc_config *config, const struct plan *plan, int device,
 /* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 /* The index of the first group (of HEAD_OUTS outputs) of chunk i of the output. */
-static int chunk_start(const struct cuda_live *s, int i, int chunks)
+static int live_chunk_start(const struct cuda_live *s, int i, int chunks)
 {
     const int groups = (s->n_out + HEAD_OUTS - 1) / HEAD_OUTS;
     return (int)((int64_t)groups * i / chunks);
@@ -118,7 +118,7 @@ static void needs_find(const struct cuda_live *s, const struct matrix *matrix, i
 {
     const int chunks = cuda_chunks_of(s, s->n_out);
     for (int i = 0, c = 0, n_needed = 0; i < chunks; i++) {
-        const int end = chunk_start(s, i + 1, chunks) * HEAD_OUTS;
+        const int end = live_chunk_start(s, i + 1, chunks) * HEAD_OUTS;
         for (; c < matrix->n_cells && matrix->cells[c].out < end; c++)
             if (matrix->cells[c].in >= n_needed) n_needed = matrix->cells[c].in + 1;
         needs[i] = n_needed;
@@ -190,7 +190,7 @@ static int chunk_play(struct cuda_live *s, struct io_buffer *buffer, int n, stru
                       struct transfer *transfer, struct reason *why)
 {
     const int chunks = cuda_chunks_of(s, s->n_out), i = transfer->down++;
-    const int first = chunk_start(s, i, chunks), end = chunk_start(s, i + 1, chunks);
+    const int first = live_chunk_start(s, i, chunks), end = live_chunk_start(s, i + 1, chunks);
     const int last = end * HEAD_OUTS < s->n_out ? end * HEAD_OUTS : s->n_out;
     if (end > first)
         TRY(gpu_tail_play(&s->tail, &mask->tail, s->total, n, wet, first, end - first, mask->needs[i], s->audio),
@@ -216,7 +216,7 @@ static int chunks_post(struct cuda_live *s, struct io_buffer *buffer, struct tra
             return HC_OK;
         }
         TRY(e, "waiting for outputs");
-        parallel_copy_done(buffer->copy, chunk_start(s, transfer->reported + 1, chunks) * HEAD_OUTS);
+        parallel_copy_done(buffer->copy, live_chunk_start(s, transfer->reported + 1, chunks) * HEAD_OUTS);
     }
     return HC_OK;
 }

@@ -52,7 +52,7 @@ __device__ static inline void load8(float (&to)[V], const float *from)
 }
 
 /* Adds V taps: sum[o] += sum_k h[k] x[o - k], x[0 ... 7] in high, x[-8 ... -1] in low. */
-__device__ static inline void slide(float (&sum)[V], const float (&low)[V], const float (&high)[V], const float *h)
+__device__ static inline void few_slide(float (&sum)[V], const float (&low)[V], const float (&high)[V], const float *h)
 {
     float tap[V];
     load8(tap, h);
@@ -97,7 +97,7 @@ __device__ static inline void add_share(struct sums &sums, float *shared, float 
         for (int i = 0; i < end; i += V) {
             below -= V;
             load8(low, shared + padded(below));
-            slide(leaf, low, high, shared_h + at + i);
+            few_slide(leaf, low, high, shared_h + at + i);
 #pragma unroll
             for (int o = 0; o < V; o++) high[o] = low[o];
             if ((i + V) % LEAF == 0)

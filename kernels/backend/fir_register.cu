@@ -116,7 +116,7 @@ static __global__ void __maxnreg__(168) fir_register_stream(const __grid_constan
             for (int k = 0; k < end; k += SLIDE) {
                 below -= SLIDE;
                 if (below < 0) below += RING;
-                slide(sum, window, ring + below, taps + k);
+                register_slide(sum, window, ring + below, taps + k);
 #pragma unroll
                 for (int o = 0; o < V; o++) chunk[o] += sum[o], sum[o] = 0.0f;
             }

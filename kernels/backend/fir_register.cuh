@@ -56,7 +56,8 @@ __device__ static inline void load4(float (&to)[4], const float *from)
 
 /* Adds SLIDE taps: sum[o] += sum_k h[k] x[o - k]. below[SLIDE] is x[0]. On entry quads 1 .. V/4 of the window
  * hold x[0 .. V-1]; on return they hold the V frames that are SLIDE frames older. */
-__device__ static inline void slide(float (&sum)[V], float (&window)[SLIDE / 4][4], const float *below, const float *h)
+__device__ static inline void register_slide(float (&sum)[V], float (&window)[SLIDE / 4][4], const float *below,
+                                             const float *h)
 {
     const int quads = SLIDE / 4;
     float tap[SLIDE];

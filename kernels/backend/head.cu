@@ -102,7 +102,7 @@ __device__ static inline void load8(float *to, const float *from)
 
 /* sum[o][i] += sum over this thread's 16 taps k of h[o][k] x[i - k]. x: the piece's row; at: the index in x of the
  * frame that the first tap multiplies for i = 0; h: the taps of output 0. */
-__device__ static inline void stage_compute(float (&sum)[HEAD_OUTS][V], const float *x, int at, const float *h)
+__device__ static inline void head_stage_compute(float (&sum)[HEAD_OUTS][V], const float *x, int at, const float *h)
 {
     float window[2 * V]; /* x[at - 8 ... at + 7] */
     load8(window + V, x + padded(at));
@@ -172,7 +172,8 @@ static __global__ void __launch_bounds__(THREADS, 2) head_fir(const __grid_const
             stage_store(stage, x, h);
             __syncthreads();
             if (i + 1 < n) stage_load(stage, job, pieces + (i + 1) * PIECES);
-            stage_compute(sum, x + piece * ROW, HEAD_CHUNK + V * lane - tap, h + piece * HEAD_OUTS * HEAD_CHUNK + tap);
+            head_stage_compute(sum, x + piece * ROW, HEAD_CHUNK + V * lane - tap,
+                               h + piece * HEAD_OUTS * HEAD_CHUNK + tap);
         }
         total += groups_sum(sum, shared);
     }

@@ -95,8 +95,8 @@ __device__ static inline void load8(float *to, const float *from)
 }
 
 /* total[i] += sum over 64 taps k of h[k] x[first + i - k]. x[0 ... 63] is `tile`, x[-64 ... -1] is `before`. */
-__device__ static inline void stage_compute(float (&total)[V], const float *tile, const float *before, const float *h,
-                                            int first)
+__device__ static inline void sparse_stage_compute(float (&total)[V], const float *tile, const float *before,
+                                                   const float *h, int first)
 {
     float sum[V] = {}, window[V + STEP], taps[STEP]; /* window: x[first - step - 8 ... first - step + 15] */
     load8(window + STEP, tile + first);
@@ -190,7 +190,7 @@ static __global__ void __launch_bounds__(32 * WARPS, 4) head_rows(const __grid_c
                 source_find(source, job, out, end, term + 1);
                 chunk_frames_copy<ALIGNED>(mine.x[x], source, job, tile);
             }
-            if (stage) stage_compute(total, mine.x[before][row], mine.x[now][row], mine.h[taps][row], first);
+            if (stage) sparse_stage_compute(total, mine.x[before][row], mine.x[now][row], mine.h[taps][row], first);
         }
 
     __syncwarp();

@@ -28,13 +28,13 @@ enum {
     RUN_PARTS = 8,                /* min. windows of a run, in units of n_parts, unless its job is shorter            */
 };
 
-struct run {                      /* windows [first, first + n) of a work                                             */
+struct render_gpu_run { /* windows [first, first + n) of a work                                             */
     const struct render_work *work;
     int64_t first;
     int n, out;                   /* out: position of the run's output in the batch                                   */
 };
 
-struct batch {
+struct render_gpu_batch {
     cudaStream_t stream;
     void *host, *device;          /* pinned; the same sizes                                                           */
     float *in, *out;              /* host                                                                             */
@@ -44,7 +44,7 @@ struct batch {
     struct render_batch job;      /* device                                                                           */
     size_t n_in, n_out_floats;    /* floats                                                                           */
     int n_lines;
-    struct run *runs;             /* [max_spans]                                                                 */
+    struct render_gpu_run *runs; /* [max_spans]                                                                 */
     int n_runs;
 };
 
@@ -53,7 +53,7 @@ struct render_gpu {
     struct scene_bank *bank;
     void *memory;                 /* device: the twiddle factors                                                      */
     float2 *tw;
-    struct batch batches[BATCHES];
+    struct render_gpu_batch batches[BATCHES];
     /* The sizes of each batch's buffers; 0: not allocated yet. */
     size_t max_in, max_rows, max_lines, max_spans;
 };
@@ -70,7 +70,7 @@ static void *cut_next(struct cut *cut, size_t bytes)
 }
 
 /* Lays out the host memory of a batch: first all buffers for uploads, then those for downloads. */
-static size_t host_cut(const struct render_gpu *s, struct batch *b, char *base)
+static size_t host_cut(const struct render_gpu *s, struct render_gpu_batch *b, char *base)
 {
     struct cut cut = {base, 0};
     b->in = (float *)cut_next(&cut, s->max_in * sizeof(float));
@@ -81,7 +81,7 @@ static size_t host_cut(const struct render_gpu *s, struct batch *b, char *base)
     return cut.used;
 }
 
-static size_t device_size(const struct render_gpu *s, struct batch *b, char *base)
+static size_t device_size(const struct render_gpu *s, struct render_gpu_batch *b, char *base)
 {
     const size_t spectrum = sizeof(float2) << s->log2_P;
     struct cut cut = {base, 0};
@@ -98,7 +98,7 @@ static size_t device_size(const struct render_gpu *s, struct batch *b, char *bas
 static void batches_close(struct render_gpu *s)
 {
     for (int i = 0; i < BATCHES; i++) {
-        struct batch *b = &s->batches[i];
+        struct render_gpu_batch *b = &s->batches[i];
         if (b->stream) cudaStreamSynchronize(b->stream);
         pinned_free(b->host);
         device_free(b->device);
@@ -111,13 +111,13 @@ static void batches_close(struct render_gpu *s)
 static int batches_open(struct render_gpu *s, struct reason *why)
 {
     for (int i = 0; i < BATCHES; i++) {
-        struct batch *b = &s->batches[i];
+        struct render_gpu_batch *b = &s->batches[i];
         TRY(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
         PASS(pinned_alloc(&b->host, host_cut(s, b, NULL), why));
         host_cut(s, b, (char *)b->host);
         PASS(device_alloc(&b->device, device_size(s, b, NULL), "a renderer", why));
         device_size(s, b, (char *)b->device);
-        b->runs = (struct run *)calloc(s->max_spans, sizeof *b->runs);
+        b->runs = (struct render_gpu_run *)calloc(s->max_spans, sizeof *b->runs);
         if (!b->runs) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
         b->job.tw = s->tw;
         b->job.h = s->bank->h[0];
@@ -192,8 +192,8 @@ static void frames_copy(const hc_render_job *job, int source, int64_t from, int 
 }
 
 /* Returns how many of the n windows from `first` on still fit into the batch. */
-static int run_size(const struct render_gpu *s, const struct batch *b, const struct render_work *work, int64_t first,
-                    int n)
+static int run_size(const struct render_gpu *s, const struct render_gpu_batch *b, const struct render_work *work,
+                    int64_t first, int n)
 {
     const size_t sources = (size_t)work->job->n_sources;
     const size_t rows = s->max_rows - b->job.n_rows, in = s->max_in - b->n_in;
@@ -211,7 +211,8 @@ static int run_size(const struct render_gpu *s, const struct batch *b, const str
     return n > 0 ? n : 0;
 }
 
-static void run_pack(const struct render_gpu *s, struct batch *b, const struct render_work *work, int64_t first, int n)
+static void run_pack(const struct render_gpu *s, struct render_gpu_batch *b, const struct render_work *work,
+                     int64_t first, int n)
 {
     const hc_render_job *job = work->job;
     const int64_t w0 = job->from / s->step + first; /* first window, counted in the stream */
@@ -247,7 +248,7 @@ static void run_pack(const struct render_gpu *s, struct batch *b, const struct r
 }
 
 /* Queues a batch: its input up, the kernels, the output down. */
-static int batch_order(struct batch *b, struct reason *why)
+static int batch_order(struct render_gpu_batch *b, struct reason *why)
 {
     const struct { const void *to; const void *from; size_t bytes; } up[] = {
         {b->job.in, b->in, b->n_in * sizeof(float)},
@@ -266,12 +267,12 @@ static int batch_order(struct batch *b, struct reason *why)
 }
 
 /* Waits for a batch and copies its output to the callers' memory; empties it. */
-static int batch_finish(const struct render_gpu *s, struct batch *b, struct reason *why)
+static int batch_finish(const struct render_gpu *s, struct render_gpu_batch *b, struct reason *why)
 {
     if (!b->n_runs) return HC_OK;
     TRY(cudaStreamSynchronize(b->stream), "rendering");
     for (int i = 0; i < b->n_runs; i++) {
-        const struct run *run = &b->runs[i];
+        const struct render_gpu_run *run = &b->runs[i];
         const hc_render_job *job = run->work->job;
         const int64_t at = run->first * s->step, left = job->n_out_frames - at;
         const int64_t n = min_of((int64_t)run->n * s->step, left);
@@ -284,7 +285,7 @@ static int batch_finish(const struct render_gpu *s, struct batch *b, struct reas
 }
 
 /* Goes to the next batch, and empties it. */
-static int batch_next(struct render_gpu *s, struct batch **b, struct reason *why)
+static int batch_next(struct render_gpu *s, struct render_gpu_batch **b, struct reason *why)
 {
     const int i = (int)(*b - s->batches);
     PASS(batch_order(*b, why));
@@ -294,7 +295,7 @@ static int batch_next(struct render_gpu *s, struct batch **b, struct reason *why
 
 static int works_render(struct render_gpu *s, const struct render_work *works, int n_works, struct reason *why)
 {
-    struct batch *b = s->batches;
+    struct render_gpu_batch *b = s->batches;
     for (int i = 0; i < n_works; i++) {
         for (int64_t first = 0; first < works[i].n_windows;) {
             const int wanted = (int)min_of(works[i].n_windows - first, (int64_t)s->max_spans);
@@ -320,7 +321,7 @@ static int gpu_render_run(void *state, const struct render_work *works, int n_wo
     PASS(buffers_grow(s, works, n_works, why));
     int rc = works_render(s, works, n_works, why);
     for (int i = 0; i < BATCHES && rc < 0; i++) { /* no batch may still use memory of the caller's jobs */
-        struct batch *b = &s->batches[i];
+        struct render_gpu_batch *b = &s->batches[i];
         cudaStreamSynchronize(b->stream);
         b->n_runs = b->n_lines = b->job.n_rows = b->job.n_spans = 0;
         b->n_in = b->n_out_floats = 0;
@@ -342,7 +343,7 @@ static void gpu_render_close(void *state)
     free(s);
 }
 
-static int state_open(struct render_gpu *s, const struct render_setup *setup, struct reason *why)
+static int render_state_open(struct render_gpu *s, const struct render_setup *setup, struct reason *why)
 {
     const hc_bank_data *data = setup->data;
     struct scene_plan plan = {};
@@ -381,7 +382,7 @@ static int gpu_render_open(const struct render_setup *setup, void **state, struc
 {
     struct render_gpu *s = (struct render_gpu *)calloc(1, sizeof *s);
     if (!s) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
-    int rc = state_open(s, setup, why);
+    int rc = render_state_open(s, setup, why);
     if (rc < 0) {
         gpu_render_close(s);
         return rc;

@@ -91,8 +91,8 @@ static int entries_transform(const struct scene_plan *plan, const struct scene_b
     return HC_OK;
 }
 
-static int bank_fill(const struct scene_plan *plan, struct scene_bank *bank, const hc_bank_data *data,
-                     struct bank_maker *m, struct reason *why)
+static int scene_bank_fill(const struct scene_plan *plan, struct scene_bank *bank, const hc_bank_data *data,
+                           struct bank_maker *m, struct reason *why)
 {
     const size_t pitch = (size_t)data->n_taps, entry_bytes = pitch * data->n_out * sizeof(float);
     int step = (int)(HALF_BYTES / entry_bytes);
@@ -149,7 +149,7 @@ static int bank_open(const struct scene_plan *plan, struct scene_bank *bank, con
     bank_cut(bank, bank->memory);
     TRY(response_spectra_load(), "loading kernels");
     struct bank_maker maker = {};
-    int rc = bank_fill(plan, bank, data, &maker, why);
+    int rc = scene_bank_fill(plan, bank, data, &maker, why);
     maker_close(&maker);
     return rc;
 }

@@ -171,7 +171,7 @@ static int gpu_reset(void *state, struct reason *why)
     return HC_OK;
 }
 
-static int level_open(struct scene_gpu *s, int l, struct reason *why)
+static int scene_gpu_level_open(struct scene_gpu *s, int l, struct reason *why)
 {
     struct cuda_level *level = &s->levels[l];
     TRY(fft_factors_make(level->tw, level->log2_P, s->head), "making the tables of a transform"); /* gpu_reset waits */
@@ -199,7 +199,7 @@ static int scene_state_open(struct scene_gpu *s, const struct scene_plan *plan, 
     scene_state_cut(s, s->memory);
     PASS(pinned_alloc(&s->pinned, pinned_cut(s, NULL), why));
     pinned_cut(s, (char *)s->pinned);
-    for (int l = 0; l < plan->n_levels; l++) PASS(level_open(s, l, why));
+    for (int l = 0; l < plan->n_levels; l++) PASS(scene_gpu_level_open(s, l, why));
     return gpu_reset(s, why);
 }
 
@@ -324,7 +324,7 @@ static struct scene_forward forward_of(const struct scene_gpu *s, const struct c
     return job;
 }
 
-static float *window_at(const struct scene_gpu *s, const struct cuda_level *level, int64_t j)
+static float *scene_window_at(const struct scene_gpu *s, const struct cuda_level *level, int64_t j)
 {
     const size_t row = (size_t)(level->plan->hop + level->plan->fade);
     return level->windows + (size_t)(j % level->n_windows) * s->shape.n_out * row;
@@ -339,10 +339,10 @@ static int tail_set(struct scene_gpu *s, struct cuda_level *level, int64_t first
     const int64_t j = (first - plan->delay) / plan->hop;
     for (; level->awaited <= j; level->awaited++)
         TRY(cudaStreamWaitEvent(s->head, level->ready[level->awaited % level->n_windows], 0), "cudaStreamWaitEvent");
-    tail->now = window_at(s, level, j);
+    tail->now = scene_window_at(s, level, j);
     tail->n_now = level->n_active[j % level->n_windows];
     if (j > 0) {
-        tail->before = window_at(s, level, j - 1);
+        tail->before = scene_window_at(s, level, j - 1);
         tail->n_before = level->n_active[(j - 1) % level->n_windows];
     }
     tail->at = (int)(first - plan->delay - j * plan->hop);
@@ -422,7 +422,8 @@ static int tail_launch(struct scene_gpu *s, int l, struct reason *why)
         struct scene_product product = product_of(s, level, j, n_active);
         product.lists[product.n_lists++] = level->lists.list[i];
         TRY(scene_product_launch(&product, s->tail), "the products of the tail");
-        struct scene_window window = {level->tw, level->sums, window_at(s, level, j), n_active, level->log2_P, row};
+        struct scene_window window = {level->tw, level->sums,   scene_window_at(s, level, j),
+                                      n_active,  level->log2_P, row};
         TRY(scene_window_launch(&window, s->tail), "a window of the tail");
     }
     level->n_active[j % level->n_windows] = n_active;
@@ -447,7 +448,7 @@ static int tails_launch(struct scene_gpu *s, const struct scene_call *call, stru
     return HC_OK;
 }
 
-static void output_add(const struct scene_gpu *s, const struct scene_call *call)
+static void scene_gpu_output_add(const struct scene_gpu *s, const struct scene_call *call)
 {
     const int at = (int)(call->frame % s->plan.block);
     for (int out = 0; out < call->n_active; out++) {
@@ -464,7 +465,7 @@ static int gpu_play(void *state, const struct scene_call *call, struct reason *w
     PASS(head_work_launch(s, call, why));
     PASS(tails_launch(s, call, why));
     TRY(cudaStreamSynchronize(s->head), "waiting for the sources");
-    output_add(s, call);
+    scene_gpu_output_add(s, call);
     return HC_OK;
 }
 

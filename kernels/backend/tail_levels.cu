@@ -314,7 +314,7 @@ cudaError_t gpu_tail_step(struct gpu_tail *tail, cudaStream_t stream)
 
 /* Computes all products of a mask for the due window and for the window under way. This is the work of two windows, or
  * of one window if a window is complete within a hop. */
-static cudaError_t catch_up(struct gpu_tail *tail, struct gpu_tail_mask *mask, cudaStream_t stream)
+static cudaError_t gpu_tail_catch_up(struct gpu_tail *tail, struct gpu_tail_mask *mask, cudaStream_t stream)
 {
     const int64_t w = tail->step;
     struct step_work due = {}, now = {}; /* work on the due window; on the window under way */
@@ -341,7 +341,7 @@ cudaError_t gpu_tail_prepare(struct gpu_tail *tail, struct gpu_tail_mask *mask, 
     for (int i = 0; i < TAIL_PREPARED && !is_prepared(tail, mask); i++)
         if (!tail->prepared[i]) tail->prepared[i] = mask;
     const bool in_a_hop = !tail->n_behind || tail->level[tail->n_behind - 1].n_slices == 1;
-    if (mask->spectra_bytes <= CHEAP_BYTES || in_a_hop) return catch_up(tail, mask, stream);
+    if (mask->spectra_bytes <= CHEAP_BYTES || in_a_hop) return gpu_tail_catch_up(tail, mask, stream);
     for (int i = 0; i < tail->n_behind; i++) mask->level[i].from_window = tail->step / tail->level[i].n_slices + 1;
     return cudaSuccess;
 }
@@ -416,7 +416,7 @@ cudaError_t gpu_tail_play(struct gpu_tail *tail, struct gpu_tail_mask *mask, int
                           int first_group, int n_groups, int n_needed, cudaStream_t stream)
 {
     if (!tail->n_levels) return fir_play(tail, mask, from, n, y, first_group, n_groups, stream);
-    if (!gpu_tail_ready(tail, mask)) TAIL_TRY(catch_up(tail, mask, stream));
+    if (!gpu_tail_ready(tail, mask)) TAIL_TRY(gpu_tail_catch_up(tail, mask, stream));
     const bool whole = n == tail->hop && tail->n_behind < tail->n_levels && mask->level[tail->n_behind].max_terms;
     if (whole) TAIL_TRY(whole_hop_convolve(tail, mask, first_group, n_groups, n_needed, stream));
     struct head_job job = {};

@@ -28,7 +28,7 @@ struct gpu_tail_level {
     int offset, size, log2_size, n_parts;
     int n_slices;            /* m                                                                                   */
     double forward_share;    /* share of the forward transforms in the work, 0 to 1                                 */
-    int n_entries;           /* n_parts + 1: catch_up (tail_levels.cu) also reads the window before                 */
+    int n_entries;           /* n_parts + 1: gpu_tail_catch_up (tail_levels.cu) also reads the window before        */
     float2 *tw;              /* a table of fft_factors.h                                                            */
     float2 *spectra;         /* [n_in][n_entries][S]: window j at entry j % n_entries                               */
 };

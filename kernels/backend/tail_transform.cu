@@ -72,11 +72,11 @@ static __global__ void __launch_bounds__(FFT_THREADS, fft_blocks_a_sm(LAST))
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */
 
-static int count_of(const struct tail_forward &level)
+static int transform_count_of(const struct tail_forward &level)
 {
     return level.n_ch;
 }
-static int count_of(const struct tail_inverse &level)
+static int transform_count_of(const struct tail_inverse &level)
 {
     return level.n_out;
 }
@@ -99,7 +99,7 @@ template <class Job, class Kernel> static cudaError_t launch(Job job, bool large
         const size_t bytes = fft_shared_bytes(log2_size, threads);
         if (bytes > shared) shared = bytes;
         job.first_block[l] = blocks;
-        blocks += (int)fft_blocks(count_of(job.level[l]), log2_size, threads);
+        blocks += (int)fft_blocks(transform_count_of(job.level[l]), log2_size, threads);
     }
     if (blocks) kernel<<<blocks, threads, shared, stream>>>(job);
     return cudaGetLastError();

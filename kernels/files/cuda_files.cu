@@ -246,8 +246,8 @@ static int upload(struct cuda_files *s, struct files_entry *e, const struct io_b
 }
 
 /* Writes the output of n frames to e->wet, on s->audio. from: NULL unless the call fades from this mask. */
-static int play(struct cuda_files *s, struct files_entry *e, int n, bool whole, const struct fade *fade,
-                struct cuda_files_mask *to, struct cuda_files_mask *from, struct reason *why)
+static int cuda_files_play(struct cuda_files *s, struct files_entry *e, int n, bool whole, const struct fade *fade,
+                           struct cuda_files_mask *to, struct cuda_files_mask *from, struct reason *why)
 {
     const size_t block = (size_t)s->plan->block, bytes = s->n_out * block * sizeof(float);
     if (!to && !from) TRY(cudaMemsetAsync(e->wet, 0, bytes, s->audio), "cudaMemsetAsync(%zu)", bytes);
@@ -297,7 +297,7 @@ int cuda_files_begin(void *state, struct io_buffer *buffer, int n, const struct 
     TRY(cudaEventRecord(e->uploaded, s->up), "cudaEventRecord");
     TRY(cudaStreamWaitEvent(s->audio, e->uploaded, 0), "cudaStreamWaitEvent");
     const bool whole = files_has_whole(s, n);
-    PASS(play(s, e, n, whole, fade, to, from, why));
+    PASS(cuda_files_play(s, e, n, whole, fade, to, from, why));
     PASS(download(s, e, buffer, n, why));
     s->total += n;
     PASS(files_prepare(s, whole, to, fade->pos + n < fade->len ? from : NULL, why));

@@ -183,8 +183,9 @@ static int parts_pack(struct cuda_files *s, struct cuda_files_mask *m, struct ma
 }
 
 /* Fills the tables of cells, the arrays `first_cell`, fir and part. */
-static void cells_make(const struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix,
-                       const struct mask_layout *layout, int *first_cell, struct fir_cell *fir, struct part_cell *part)
+static void mask_cells_make(const struct cuda_files *s, struct cuda_files_mask *m, const struct matrix *matrix,
+                            const struct mask_layout *layout, int *first_cell, struct fir_cell *fir,
+                            struct part_cell *part)
 {
     const int n = matrix->n_cells;
     for (int out = 0, c = 0; out <= s->n_out; out++) {
@@ -228,7 +229,7 @@ static int files_mask_fill(struct cuda_files *s, struct cuda_files_mask *m, cons
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     PASS(device_alloc(&m->memory, files_mask_cut(m, s, &header, parts, NULL), "the mask", why));
     files_mask_cut(m, s, &header, parts, m->memory);
-    cells_make(s, m, matrix, layout, first_cell, fir, part);
+    mask_cells_make(s, m, matrix, layout, first_cell, fir, part);
     struct mask_upload upload = {};
     upload.to = (char *)m->memory;
     PASS(header_pack(s, &upload, matrix, layout, &header, first_cell, fir, part, why));

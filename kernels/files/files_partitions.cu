@@ -20,7 +20,7 @@
 enum { MAX_FIR = 256 };      /* max. frames of a single whole block that the FIR convolves                     */
 
 /* Makes the spectra of all blocks before `end`, whose input is in the ring. */
-static int spectra_make(struct cuda_files *s, int64_t end, struct reason *why)
+static int gpu_files_spectra_make(struct cuda_files *s, int64_t end, struct reason *why)
 {
     const int P = s->plan->partition;
     if (s->n_spectra >= end) return HC_OK;
@@ -75,7 +75,7 @@ static int parts_play(struct cuda_files *s, const struct cuda_files_mask *m, int
 static int due_make(struct cuda_files *s, struct cuda_files_mask *m, int64_t b, struct reason *why)
 {
     if (m->max_parts < 2 || (m->due_block == b && m->due_resets == s->resets)) return HC_OK;
-    PASS(spectra_make(s, b, why));
+    PASS(gpu_files_spectra_make(s, b, why));
     PASS(parts_play(s, m, b, 1, 1, m->due, (size_t)s->plan->partition, why));
     m->due_block = b;
     m->due_resets = s->resets;
@@ -125,7 +125,7 @@ int files_play(struct cuda_files *s, struct cuda_files_mask *m, int n, bool whol
         if (whole && at == 0 && n - frame >= P) {
             const int n_blocks = (n - frame) / P;
             len = n_blocks * P;
-            PASS(spectra_make(s, b + n_blocks, why));
+            PASS(gpu_files_spectra_make(s, b + n_blocks, why));
             PASS(parts_play(s, m, b, n_blocks, 0, wet + frame, (size_t)s->plan->block, why));
         } else {
             len = P - at < n - frame ? P - at : n - frame;
@@ -141,7 +141,7 @@ int files_prepare(struct cuda_files *s, bool whole, struct cuda_files_mask *to, 
 {
     const int P = s->plan->partition;
     if (s->plan->direct) return HC_OK;
-    PASS(spectra_make(s, s->total / P, why));
+    PASS(gpu_files_spectra_make(s, s->total / P, why));
     if (whole && s->total % P == 0) return HC_OK; /* a file's next call starts with a whole block: no `due` */
     if (to) PASS(due_make(s, to, s->total / P, why));
     if (from) PASS(due_make(s, from, s->total / P, why));

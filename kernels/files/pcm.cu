@@ -70,7 +70,7 @@ static __global__ void __launch_bounds__(THREADS) decode(const __grid_constant__
 /* ---- encoding ---------------------------------------------------------------------------------------------------- */
 
 /* x as an integer whose full scale is `scale`. NaN gives the limit, as on the host. */
-__device__ static inline unsigned rounded(float x, float scale)
+__device__ static inline unsigned pcm_rounded(float x, float scale)
 {
     const float y = x * scale, high = scale - 1.0f; /* in float, 2^31 - 1 is 2^31 */
     const float low = y < high ? y : high;
@@ -121,7 +121,7 @@ static __global__ void __launch_bounds__(THREADS) encode(const __grid_constant__
         if (QUAD * quad + u >= n_samples) break;
         const float x = job.rows[ch * job.pitch + frame];
         const unsigned magnitude = __float_as_uint(x) & 0x7fffffffu; /* its bits */
-        v[u] = kind == HC_FLOAT ? __float_as_uint(x) : rounded(x, scale);
+        v[u] = kind == HC_FLOAT ? __float_as_uint(x) : pcm_rounded(x, scale);
         if ((int)frame >= job.count_from && (int)frame < job.count_to) {
             peak = magnitude > peak ? magnitude : peak;
             clipped += magnitude > 0x3f800000u; /* beyond 1 */

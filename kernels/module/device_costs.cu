@@ -93,7 +93,7 @@ static void sizes_choose(struct cost_bench *s, size_t l2)
     s->out_bytes = max_of(max_of(live_out, mac_out), max_of(transforms * sizeof(float2), STEP_LEVELS * step));
 }
 
-static size_t cut(struct cost_bench *s, void *base)
+static size_t cost_bench_cut(struct cost_bench *s, void *base)
 {
     size_t used = 0;
     const size_t groups = (size_t)s->head_groups + s->mac_outs + s->live_groups + 1;
@@ -250,7 +250,7 @@ static double live_units(const struct cost_bench *s)
     return (double)s->live_groups * TAIL_OUTS * LIVE_INS * LIVE_PARTS * LIVE_SIZE;
 }
 
-static cudaError_t run_fft(struct cost_bench *s)
+static cudaError_t cost_bench_fft(struct cost_bench *s)
 {
     struct part_forward forward = {};
     struct part_inverse inverse = {};
@@ -353,8 +353,8 @@ static int round_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *
 
 /* Measures the time *ns of a unit, the median of ROUNDS rounds. The runs of a round last round_s by the host's
  * clock. */
-static int time_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *), double units, double *ns,
-                   struct reason *why)
+static int cost_bench_time_of(struct cost_bench *s, cudaError_t (*run)(struct cost_bench *), double units, double *ns,
+                              struct reason *why)
 {
     double rounds[ROUNDS];
     PASS(round_of(s, run, 1, rounds, why)); /* warm-up: the first launch is slow */
@@ -375,17 +375,17 @@ static int warm_up(struct cost_bench *s, struct reason *why)
     return HC_OK;
 }
 
-static int measure(struct cost_bench *s, struct plan_costs *costs, struct reason *why)
+static int cost_bench_measure(struct cost_bench *s, struct plan_costs *costs, struct reason *why)
 {
     struct plan_costs found = *costs;
     double step_ns;
     PASS(warm_up(s, why));
-    PASS(time_of(s, run_head, head_units(s), &found.mac_ns, why));
-    PASS(time_of(s, run_mac, mac_units(s), &found.cmac_ns, why));
-    PASS(time_of(s, run_live, live_units(s), &found.live_cmac_ns, why));
-    PASS(time_of(s, run_fft, fft_units(s), &found.fft_ns, why));
-    PASS(time_of(s, run_nothing, 1, &found.launch_ns, why));
-    PASS(time_of(s, run_step, 1, &step_ns, why));
+    PASS(cost_bench_time_of(s, run_head, head_units(s), &found.mac_ns, why));
+    PASS(cost_bench_time_of(s, run_mac, mac_units(s), &found.cmac_ns, why));
+    PASS(cost_bench_time_of(s, run_live, live_units(s), &found.live_cmac_ns, why));
+    PASS(cost_bench_time_of(s, cost_bench_fft, fft_units(s), &found.fft_ns, why));
+    PASS(cost_bench_time_of(s, run_nothing, 1, &found.launch_ns, why));
+    PASS(cost_bench_time_of(s, run_step, 1, &step_ns, why));
     found.slice_ns = (step_ns - found.launch_ns) / STEP_LEVELS;
     *costs = found;
     return HC_OK;
@@ -406,7 +406,7 @@ static int memory_alloc(struct cost_bench *s, size_t bytes, struct reason *why)
     return HC_OK;
 }
 
-static int load(struct cost_bench *s, int device, struct reason *why)
+static int cost_bench_load(struct cost_bench *s, int device, struct reason *why)
 {
     int l2 = 0;
     TRY(cudaSetDevice(device), "cudaSetDevice(%d)", device);
@@ -420,8 +420,8 @@ static int load(struct cost_bench *s, int device, struct reason *why)
     TRY(cudaEventCreate(&s->from), "cudaEventCreate");
     TRY(cudaEventCreate(&s->to), "cudaEventCreate");
     sizes_choose(s, (size_t)l2);
-    PASS(memory_alloc(s, cut(s, NULL), why));
-    cut(s, s->memory);
+    PASS(memory_alloc(s, cost_bench_cut(s, NULL), why));
+    cost_bench_cut(s, s->memory);
     void *host = calloc(1, largest_table(s));
     if (!host) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
     const int error = tables_send(s, host, why);
@@ -443,8 +443,8 @@ static void unload(struct cost_bench *s)
 int device_costs_measure(int device, struct plan_costs *costs, struct reason *why)
 {
     struct cost_bench s = {};
-    int error = load(&s, device, why);
-    if (!error) error = measure(&s, costs, why);
+    int error = cost_bench_load(&s, device, why);
+    if (!error) error = cost_bench_measure(&s, costs, why);
     unload(&s);
     return error;
 }

@@ -39,8 +39,8 @@ struct head_bench {
     int n_out;
 };
 
-static int bench_open(struct head_bench *b, const struct plan_costs *costs, int device, int n_out, int n_taps,
-                      struct reason *why)
+static int resident_bench_open(struct head_bench *b, const struct plan_costs *costs, int device, int n_out, int n_taps,
+                               struct reason *why)
 {
     hc_config config = {};
     config.block = BLOCK;
@@ -125,10 +125,10 @@ int resident_costs_measure(int device, struct plan_costs *costs, struct reason *
     TRY(cudaSetDevice(device), "cudaSetDevice(%d)", device);
     TRY(resident_load(&shared_max), "loading the resident kernel");
     const int floats = (int)(shared_max / sizeof(float)), far_taps = floats / 10 * 7, near_taps = floats / 5;
-    int error = bench_open(&one, costs, device, 1, far_taps, why);
+    int error = resident_bench_open(&one, costs, device, 1, far_taps, why);
     if (!error) error = one_measure(&one, &found, near_taps, far_taps, why);
     resident_head_close(one.head);
-    if (!error) error = bench_open(&two, costs, device, MAX_OUT, near_taps, why);
+    if (!error) error = resident_bench_open(&two, costs, device, MAX_OUT, near_taps, why);
     if (!error) error = two_measure(&two, &found, why);
     resident_head_close(two.head);
     if (!error) *costs = found;

@@ -36,7 +36,7 @@ struct head_mask {
 /* ---- requests and answers ---------------------------------------------------------------------------------------- */
 
 /* Loads a word of an answer. false: it is not that of this request, or of a later one, yet. */
-static inline bool word_read(const struct resident_word *from, uint32_t number, uint32_t *value)
+static inline bool resident_word_read(const struct resident_word *from, uint32_t number, uint32_t *value)
 {
     const uint64_t word = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
     *value = (uint32_t)word;
@@ -62,7 +62,7 @@ static inline int word_await(const struct head *h, const struct resident_word *f
                              int64_t until_us, struct reason *why)
 {
     int64_t since_us = 0;
-    for (unsigned spins = 1; !word_read(from, number, value); spins++) {
+    for (unsigned spins = 1; !resident_word_read(from, number, value); spins++) {
         const int rc = spins % 64 == 0 ? wait_step(h, &since_us, until_us, why) : HC_OK;
         if (rc != HC_OK) return rc;
         cpu_relax();
@@ -81,7 +81,7 @@ static bool is_answered(const struct head *h, uint32_t number)
 {
     uint32_t value;
     for (int g = 0; g < h->job->n_groups; g++)
-        if (!word_read(answer_of(h->job, g), number, &value)) return false;
+        if (!resident_word_read(answer_of(h->job, g), number, &value)) return false;
     return true;
 }
 
@@ -342,7 +342,7 @@ bool resident_head_mask_released(void *state, const void *mask)
     return is_answered((const struct head *)state, ((const struct head_mask *)mask)->first_without);
 }
 
-static void mask_write(struct resident_word *to, const void *mask, uint32_t number)
+static void resident_mask_write(struct resident_word *to, const void *mask, uint32_t number)
 {
     const struct head_mask *m = (const struct head_mask *)mask;
     const uint64_t address = m ? (uint64_t)m->memory : 0;
@@ -364,8 +364,8 @@ static void request_write(const struct head *h, const struct rows *rows, int n, 
             word_write(frames + i, bits, h->number);
         }
     word_write(to + HEADER_AT, h->at, h->number);
-    mask_write(to + HEADER_TO, fade->to, h->number);
-    mask_write(to + HEADER_FROM, fades ? fade->from : NULL, h->number);
+    resident_mask_write(to + HEADER_TO, fade->to, h->number);
+    resident_mask_write(to + HEADER_FROM, fades ? fade->from : NULL, h->number);
     word_write(to + HEADER_FADE_POS, (uint32_t)fade->pos, h->number);
     word_write(to + HEADER_FADE_LEN, fades ? (uint32_t)fade->len : 0, h->number);
     word_write(to + HEADER_N, (uint32_t)n, h->number); /* the last word: the worker polls it */

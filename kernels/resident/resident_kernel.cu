@@ -37,7 +37,7 @@ struct mask_view {
     const float4 *device_taps; /* if they do not fit in x[]; else NULL */
 };
 
-struct worker {
+struct resident_worker {
     struct resident_job job;
     int self, part, first_out, n_outs, first_in, n_ins;
     uint32_t number; /* of the last block */
@@ -54,7 +54,7 @@ struct worker {
 
 /* All threads' state. As globals the compiler knows that they are in shared memory: through pointers the loads of
  * units_sum took three times as long. */
-__shared__ struct worker w;
+__shared__ struct resident_worker w;
 extern __shared__ __align__(16) float x[]; /* [ins][row], the sums, then for each view tables and taps */
 
 __device__ static inline int *x_ints(int at)
@@ -189,13 +189,13 @@ __device__ static void history_skip(uint32_t n)
 
 /* ---- masks ------------------------------------------------------------------------------------------------------- */
 
-__device__ static inline bool is_same(struct mask_key a, struct mask_key b)
+__device__ static inline bool mask_key_is_same(struct mask_key a, struct mask_key b)
 {
     return a.low == b.low && a.high == b.high && a.number == b.number;
 }
 
 /* Copies the tables of this worker's rows of a mask, and their taps if they fit, to shared memory. */
-__device__ static void mask_load(int v, struct mask_key key)
+__device__ static void resident_mask_load(int v, struct mask_key key)
 {
     const struct resident_job *job = &w.job;
     const int *mask = (const int *)(key.low | (uint64_t)key.high << 32);
@@ -227,12 +227,12 @@ __device__ static void mask_load(int v, struct mask_key key)
 }
 
 /* Returns the view of a mask. It loads the mask if no view has it, and then does not replace the mask `other`. */
-__device__ static int view_of(struct mask_key key, struct mask_key other)
+__device__ static int resident_view_of(struct mask_key key, struct mask_key other)
 {
     for (int v = 0; v < w.job.n_cached; v++)
-        if (is_same(w.views[v].key, key)) return v;
-    const int v = w.job.n_cached > 1 && is_same(w.views[0].key, other);
-    mask_load(v, key);
+        if (mask_key_is_same(w.views[v].key, key)) return v;
+    const int v = w.job.n_cached > 1 && mask_key_is_same(w.views[0].key, other);
+    resident_mask_load(v, key);
     return v;
 }
 
@@ -299,7 +299,7 @@ __device__ static void units_sum(float (&sum)[FRAMES], int view_at, int out, int
 
 /* Returns the words of the next block to which this worker sends its sums of an output: the answer, or those that the
  * first worker of its group awaits. */
-__device__ static inline struct resident_word *words_of(int out)
+__device__ static inline struct resident_word *resident_words_of(int out)
 {
     const struct resident_job *job = &w.job;
     if (job->n_parts == 1) return job->answer + (size_t)(w.first_out + out) * job->block;
@@ -337,7 +337,7 @@ __device__ static void outputs_play(int v, bool fades, bool sends)
             if (fades)
                 total = *y + fade_gain(w.header[HEADER_FADE_POS] + frame, w.header[HEADER_FADE_LEN]) * (total - *y);
             *y = total;
-            if (sends) word_store(words_of(out) + frame, {__float_as_uint(total), w.number + 1});
+            if (sends) word_store(resident_words_of(out) + frame, {__float_as_uint(total), w.number + 1});
         }
         if (share > 1)
             __syncthreads();
@@ -355,7 +355,7 @@ __device__ static bool group_answer(const struct resident_launch &launch)
     const size_t stride = (size_t)RESIDENT_RING * job->outs * job->block; /* words from a part to the next one */
     float *y = x + w.job.sums_at;
     for (int i = threadIdx.x + count; i < job->n_parts * count; i += RESIDENT_THREADS) {
-        const struct resident_word *from = words_of(i % count / n) + i / count * stride + i % n;
+        const struct resident_word *from = resident_words_of(i % count / n) + i / count * stride + i % n;
         struct resident_word word = word_load(from);
         for (unsigned polls = 1; word.number != number && w.goes_on; polls++) {
             if (polls % POLLS == 0 && time_ns() - w.born_ns > launch.max_ns) w.goes_on = false;
@@ -390,7 +390,7 @@ __device__ static inline struct mask_key saved_mask(void)
 /* Saves the mask before the answer: when a block without a mask is answered, no later generation loads that mask. */
 __device__ static void mask_save(struct mask_key mask)
 {
-    if (is_same(w.saved, mask)) return;
+    if (mask_key_is_same(w.saved, mask)) return;
     __syncthreads();
     if (threadIdx.x == 0) {
         struct resident_word *words = (struct resident_word *)(checkpoint_of(w.self) + 2);
@@ -413,7 +413,7 @@ __device__ static bool block_answer(const struct resident_launch &launch)
     /* One copy of the code for both masks: with two the compiler spills registers. */
 #pragma unroll 1
     for (int is_last = !fades; is_last <= 1; is_last++)
-        outputs_play(is_last ? view_of(to, from) : view_of(from, to), is_last && fades,
+        outputs_play(is_last ? resident_view_of(to, from) : resident_view_of(from, to), is_last && fades,
                      is_last && (job->n_parts == 1 || w.part > 0));
     return job->n_parts == 1 || w.part > 0 || group_answer(launch);
 }
@@ -449,7 +449,7 @@ __device__ static void worker_prepare(int self)
         w.saved = saved_mask(); /* one thread reads it: the worker in the seat may write it meanwhile */
     }
     __syncthreads();
-    outputs_play(view_of(w.saved, w.saved), false, false);
+    outputs_play(resident_view_of(w.saved, w.saved), false, false);
     __syncthreads();
 }
 

@@ -15,7 +15,7 @@
 
 /* More blocks would spill registers before sm_90. Three blocks of 2^9 or 2^10 points fit sm_80, but not the shared
  * memory of the others. */
-static constexpr int min_blocks(int log_n, bool both, int blocks)
+static constexpr int gradient_min_blocks(int log_n, bool both, int blocks)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
     if (log_n == 11 && both) return 3;
@@ -146,7 +146,7 @@ static __device__ task_counts listed_tasks(const fused_gradient_h &p, const grad
 
 template <int LOG_N, kernel_kind KIND, bool HAS_16_BITS, bool BOTH>
 static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
-                                         min_blocks(LOG_N, BOTH, gradient_size<LOG_N, BOTH>::BLOCKS))
+                                         gradient_min_blocks(LOG_N, BOTH, gradient_size<LOG_N, BOTH>::BLOCKS))
     gradient_h_kernel(fused_gradient_h p, unsigned tasks, unsigned tasks_of_slice)
 {
     extern __shared__ float4 shared[];
@@ -208,9 +208,9 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
             /* The transform is long, so its code exists once for x and gy. */
 #pragma unroll 1
         for (int is_gy = 0; is_gy < 2; is_gy++) {
-            const auto window_of_x = [&](int at) { return window_at<HAS_16_BITS>(p.x_data, p.x, pairs[at].x); };
-            const auto window_of_gy = [&] { return window_at<HAS_16_BITS>(p.gy_data, p.gy, pair.gy); };
-            load<S, REAL>(r, is_gy ? window_of_gy() : window_of_x((int)i), again(t));
+            const auto window_of_x = [&](int at) { return row_window_at<HAS_16_BITS>(p.x_data, p.x, pairs[at].x); };
+            const auto window_of_gy = [&] { return row_window_at<HAS_16_BITS>(p.gy_data, p.gy, pair.gy); };
+            team_load<S, REAL>(r, is_gy ? window_of_gy() : window_of_x((int)i), again(t));
             if (S::HAS_PREFETCH && (!is_gy || i + 1 < S::POSITIONS))
                 prefetch<S, REAL>(is_gy ? window_of_x((int)i + 1) : window_of_gy(), t);
             if (!BOTH || is_gy) S::team_sync();
@@ -235,8 +235,8 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
 #pragma unroll
             for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
             S::inverse(s, f, t, r);
-            store<S, REAL>(p.gx_data, pair.gx, HAS_16_BITS ? p.gx.type : HC_FLOAT32, 0, has_filter ? pair.x.last : 0,
-                           1.0f, r, again(t));
+            team_store<S, REAL>(p.gx_data, pair.gx, HAS_16_BITS ? p.gx.type : HC_FLOAT32, 0,
+                                has_filter ? pair.x.last : 0, 1.0f, r, again(t));
         }
     }
     if (BOTH) S::team_sync();
@@ -263,7 +263,7 @@ static __global__ void __launch_bounds__(team_size<LOG_N>::THREADS,
         at = ((int64_t)unit.slice * p.groups.n + unit.local) * p.out.frames;
         type = HC_FLOAT32;
     }
-    store<S, REAL>(out, at, type, 0, last, 1.0f / S::N, r, again(t));
+    team_store<S, REAL>(out, at, type, 0, last, 1.0f / S::N, r, again(t));
 }
 
 /* Adds the slices of a group, in their order. */

@@ -55,7 +55,7 @@ static __device__ __forceinline__ void spectrum_make(const fused_spectra &p, uns
     if (p.groups.index) at = row_position{(int)number, 0, 0};
     const int64_t n_taps = number < 0 ? 0 : p.lengths ? p.lengths[number] : p.h.frames;
     const window_position w = window_of(p.h, at, 0, n_taps, 2 * S::N);
-    load<S, false>(r, window_at<true>(p.taps, p.h, w), t);
+    team_load<S, false>(r, row_window_at<true>(p.taps, p.h, w), t);
     __syncthreads();
     S::template forward<false>(s, f, t, r);
     const float scale = 1.0f / S::N, turn = p.conjugate ? -scale : scale;
@@ -191,8 +191,8 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS,
             }))
             continue;
         float2 r[S::E];
-        load<S, REAL>(r, window_at<HAS_16_BITS>(p.x, p.in, at.in), again(t));
-        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(window_at<HAS_16_BITS>(p.x, p.in, ours[i + 1].in), t);
+        team_load<S, REAL>(r, row_window_at<HAS_16_BITS>(p.x, p.in, at.in), again(t));
+        if (i + 1 < S::POSITIONS) prefetch<S, REAL>(row_window_at<HAS_16_BITS>(p.x, p.in, ours[i + 1].in), t);
         S::template forward<REAL>(s, f, t, r);
         previous_wait(); /* the spectra must be complete, and y free to be written */
         const bool is_stored = KIND != LISTED || at.group != NO_SPECTRUM;
@@ -200,8 +200,8 @@ static __global__ void __launch_bounds__(convolve_size<LOG_N>::THREADS,
 #pragma unroll
         for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m * S::T]);
         S::inverse(s, f, t, r);
-        store<S, REAL>(p.y, at.out, HAS_16_BITS ? p.out.type : HC_FLOAT32, p.out_first, is_stored ? at.out_last : 0,
-                       1.0f, r, again(t));
+        team_store<S, REAL>(p.y, at.out, HAS_16_BITS ? p.out.type : HC_FLOAT32, p.out_first,
+                            is_stored ? at.out_last : 0, 1.0f, r, again(t));
     }
 }
 
@@ -221,13 +221,13 @@ static __global__ void __launch_bounds__(one_launch_size::THREADS, one_launch_si
     float2 h[S::E], r[S::E];
     S::factors_make(f);
     spectrum_make<S>(filters, filters.groups.first + at.group, s, f, t, h);
-    load<S, false>(r, window_at<false>(p.x, p.in, at.in), t);
+    team_load<S, false>(r, row_window_at<false>(p.x, p.in, at.in), t);
     S::team_sync();
     S::template forward<false>(s, f, t, r);
 #pragma unroll
     for (int m = 0; m < S::E; m++) r[m] = cmul(r[m], h[m]);
     S::inverse(s, f, t, r);
-    store<S, false>(p.y, at.out, HC_FLOAT32, p.out_first, at.out_last, 1.0f, r, t);
+    team_store<S, false>(p.y, at.out, HC_FLOAT32, p.out_first, at.out_last, 1.0f, r, t);
 }
 
 /* ---- launches ---------------------------------------------------------------------------------------------------- */

@@ -9,7 +9,10 @@
 
 typedef unsigned short bits_16;   /* an element of a tensor of HC_BFLOAT16 or HC_FLOAT16 */
 
-static __device__ __forceinline__ unsigned pair_of(bits_16 lo, bits_16 hi) { return lo | (unsigned)hi << 16; }
+static __device__ __forceinline__ unsigned half_pair_of(bits_16 lo, bits_16 hi)
+{
+    return lo | (unsigned)hi << 16;
+}
 
 /* Returns both floats of a pair. */
 template <int TYPE> static __device__ __forceinline__ float2 widened(unsigned pair)
@@ -42,14 +45,14 @@ template <int TYPE> static __device__ __forceinline__ unsigned narrowed(float2 z
     else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(z.y), "f"(z.x));
     return pair;
 #else
-    if (TYPE == HC_BFLOAT16) return pair_of(bfloat16_bits(z.x), bfloat16_bits(z.y));
+    if (TYPE == HC_BFLOAT16) return half_pair_of(bfloat16_bits(z.x), bfloat16_bits(z.y));
 #ifdef __CUDA_ARCH__
     bits_16 lo, hi;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(lo) : "f"(z.x));
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(hi) : "f"(z.y));
-    return pair_of(lo, hi);
+    return half_pair_of(lo, hi);
 #else
-    return pair_of(float16_of_float(z.x), float16_of_float(z.y));
+    return half_pair_of(float16_of_float(z.x), float16_of_float(z.y));
 #endif
 #endif
 }

@@ -110,8 +110,8 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
         in_b < 0 ? position_of_unit<GENERAL>(a, blockIdx.y) : position_of_unit<GENERAL>(b, (unsigned)in_b);
     previous_wait();
     if (position.spectrum < 0 && (in_b < 0 ? a.may_skip : b.may_skip)) return;
-    const window w = in_b < 0 ? window_at<GENERAL>(a_data, a.rows, window_of_unit(a, position, 2 * n))
-                              : window_at<GENERAL>(b_data, b.rows, window_of_unit(b, position, 2 * n));
+    const window w = in_b < 0 ? row_window_at<GENERAL>(a_data, a.rows, window_of_unit(a, position, 2 * n))
+                              : row_window_at<GENERAL>(b_data, b.rows, window_of_unit(b, position, 2 * n));
     float2 r[C::E];
     if (w.type == HC_FLOAT32)
         with_points<float, true>(w, false, [&](auto point) {
@@ -125,7 +125,7 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS, column_tea
             unsigned pairs[C::E];
 #pragma unroll
             for (int j = 0; j < C::E; j++)
-                pairs[j] = pair_of(point(first + columns * C::T * j), point(first + columns * C::T * j + n));
+                pairs[j] = half_pair_of(point(first + columns * C::T * j), point(first + columns * C::T * j + n));
             with_type_of_16_bits(w.type, [&](auto type) {
 #pragma unroll
                 for (int j = 0; j < C::E; j++) r[j] = conj(widened<type.value>(pairs[j]));
@@ -164,7 +164,9 @@ static __global__ void __launch_bounds__(column_team<LOG_R>::THREADS,
     float2 r[C::E];
     next_may_begin();
     c.inverse_factors();
-    const auto has_spectrum = [&] { return !is_listed(u) || position_of_unit<GENERAL>(u, blockIdx.y).spectrum >= 0; };
+    const auto has_spectrum = [&] {
+        return !units_are_listed(u) || position_of_unit<GENERAL>(u, blockIdx.y).spectrum >= 0;
+    };
     bool is_computed = true; /* else 0 is written */
     if constexpr (!GENERAL) is_computed = has_spectrum();
     previous_wait();

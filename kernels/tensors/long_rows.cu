@@ -52,7 +52,7 @@ static struct window_range windows_of(const struct long_plan *plan, int64_t star
 }
 
 /* Are the points of each window from N on 0, or not needed? */
-static bool is_real(const struct long_units *u, int64_t n)
+static bool units_are_real(const struct long_units *u, int64_t n)
 {
     return u->end <= n || u->start + n >= u->rows.frames;
 }
@@ -129,7 +129,7 @@ static int run_long_convolve(const struct tensor_call *c, const hc_tensor_data *
             filters.n = 0;
             if (plan->has_two_rows) {
                 const struct long_two_rows two_rows = {in, out, output, d->a, d->out, spectra, scratch};
-                TRY(long_two_rows_launch(device, is_real(&in, n) && is_real(&out, n), &two_rows, stream),
+                TRY(long_two_rows_launch(device, units_are_real(&in, n) && units_are_real(&out, n), &two_rows, stream),
                     "a long convolution");
                 continue;
             }
@@ -189,8 +189,9 @@ static int run_long_gradient_h(const struct tensor_call *c, const hc_tensor_data
             two_rows.filters = filters;
             two_rows.output = output;
             two_rows.windows = two_rows.of_step = (int)x.units_of_group;
-            TRY(long_gradient_two_rows_launch(device, is_real(&x, n) && is_real(&gy, n) && is_real(&filters, n),
-                                              &two_rows, stream),
+            TRY(long_gradient_two_rows_launch(
+                    device, units_are_real(&x, n) && units_are_real(&gy, n) && units_are_real(&filters, n), &two_rows,
+                    stream),
                 "a gradient of long filters");
             continue;
         }
@@ -270,8 +271,8 @@ static int run_long_gradients(const struct tensor_call *c, const hc_tensor_data 
         two_rows.spectra = of_h;
         TRY(long_split_launch(&of_first, plan->size, &spectra, d->c, &none, d->a, of_h, stream), "long gradients");
         TRY(long_rows_launch(device, plan->size, &of_filters, stream), "the spectra of long filters");
-        TRY(long_gradient_two_rows_launch(device, is_real(&x, n) && is_real(&gy, n) && is_real(&out, n), &two_rows,
-                                          stream),
+        TRY(long_gradient_two_rows_launch(
+                device, units_are_real(&x, n) && units_are_real(&gy, n) && units_are_real(&out, n), &two_rows, stream),
             "long gradients");
         return HC_OK;
     }

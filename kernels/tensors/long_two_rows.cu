@@ -42,7 +42,7 @@ static __device__ __forceinline__ void two_rows_load(float2 *r, const window &w,
 #pragma unroll
         for (int j = 0; j < S::E; j++) {
             const int n = t + S::T * j;
-            r[j].x = __uint_as_float(pair_of(point(n), point(n + S::N)));
+            r[j].x = __uint_as_float(half_pair_of(point(n), point(n + S::N)));
             r[j].y = 0.0f;
         }
     });
@@ -51,7 +51,7 @@ static __device__ __forceinline__ void two_rows_load(float2 *r, const window &w,
 #pragma unroll
             for (int j = 0; j < S::E; j++) {
                 const int n = t + S::T * j + 2 * S::N;
-                r[j].y = __uint_as_float(pair_of(point(n), point(n + S::N)));
+                r[j].y = __uint_as_float(half_pair_of(point(n), point(n + S::N)));
             }
         });
     with_type_of_16_bits(w.type, [&](auto type) {
@@ -231,7 +231,7 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
         const typename S::factors *f = two_rows_factors<S>(shared, row);
         const float turn = two_rows_turn(row);
         float2 r[S::E];
-        two_rows_load<S, REAL, true>(r, window_at<HAS_16_BITS>(p.x, p.in.rows, position.in), turn, t);
+        two_rows_load<S, REAL, true>(r, row_window_at<HAS_16_BITS>(p.x, p.in.rows, position.in), turn, t);
         S::template forward<false>(s, f, t, r);
         const float2 *h = p.spectra + ((2 * (size_t)position.spectrum + (size_t)row) << LOG_N) + t;
 #pragma unroll
@@ -333,8 +333,8 @@ static __global__ void __launch_bounds__(row_size<LOG_N>::T, row_size<LOG_N>::BL
                 for (int is_gy = 0; is_gy < 2; is_gy++) {
                     two_rows_load<S, REAL, REAL>(
                         r,
-                        is_gy ? window_at<HAS_16_BITS>(p.gy_data, p.gy.rows, two_rows_window(p.gy, unit, 4 * S::N))
-                              : window_at<HAS_16_BITS>(p.x_data, p.x.rows, x),
+                        is_gy ? row_window_at<HAS_16_BITS>(p.gy_data, p.gy.rows, two_rows_window(p.gy, unit, 4 * S::N))
+                              : row_window_at<HAS_16_BITS>(p.x_data, p.x.rows, x),
                         turn, t);
                     S::team_sync();
                     S::template forward<false>(s, f, t, r);

@@ -29,7 +29,7 @@ static __device__ __forceinline__ unit_position divide(const long_units &u, Int 
 }
 /* Is the position in the index or the offsets? They are complete before the first `split` of a call begins, so it and
  * the kernels after it may read them before previous_wait (long_rows.cu). */
-static __host__ __device__ __forceinline__ bool is_listed(const long_units &u)
+static __host__ __device__ __forceinline__ bool units_are_listed(const long_units &u)
 {
     return u.groups.index || u.groups.offsets;
 }
@@ -65,7 +65,7 @@ static __device__ __forceinline__ unit_position position_of_unit(const long_unit
         position = divide<int64_t>(u, unit, u.units_of_group, u.n_windows);
     else /* the division of 64 bits is slow */
         position = divide(u, (unsigned)unit, (unsigned)u.units_of_group, (unsigned)u.n_windows);
-    if (is_listed(u)) position_list<PACKED>(u, unit, &position);
+    if (units_are_listed(u)) position_list<PACKED>(u, unit, &position);
     return position;
 }
 

@@ -100,7 +100,8 @@ static __device__ __forceinline__ window_position window_of(const fused_rows &ro
 }
 /* Kernels are compiled twice: HAS_16_BITS false for calls whose tensors are all of HC_FLOAT32, true for other calls. */
 template <bool HAS_16_BITS>
-static __device__ __forceinline__ window window_at(const void *data, const fused_rows &rows, const window_position &at)
+static __device__ __forceinline__ window row_window_at(const void *data, const fused_rows &rows,
+                                                       const window_position &at)
 {
     const int type = HAS_16_BITS ? again(rows.type) : HC_FLOAT32, bytes = type == HC_FLOAT32 ? 4 : 2;
     return window{(const char *)data + at.at * bytes, type, at.first, at.last};

@@ -37,7 +37,7 @@ template <class S, class Idle> static __device__ __forceinline__ bool is_warp_id
 }
 
 /* Loads the 2N points of a window as lo - i hi. REAL: hi is 0. */
-template <class S, bool REAL> static __device__ __forceinline__ void load(float2 *r, const window &w, int t)
+template <class S, bool REAL> static __device__ __forceinline__ void team_load(float2 *r, const window &w, int t)
 {
     const bool is_full = w.first == 0 && w.last >= (REAL ? S::N : 2 * S::N);
     if (w.type == HC_FLOAT32) {
@@ -56,7 +56,7 @@ template <class S, bool REAL> static __device__ __forceinline__ void load(float2
     with_points<bits_16>(w, is_full, [&](auto point) {
 #pragma unroll
         for (int j = 0; j < S::E; j++)
-            pairs[j] = pair_of(point(t + S::T * j), REAL ? bits_16(0) : point(t + S::T * j + S::N));
+            pairs[j] = half_pair_of(point(t + S::T * j), REAL ? bits_16(0) : point(t + S::T * j + S::N));
     });
     with_type_of_16_bits(w.type, [&](auto type) {
 #pragma unroll
@@ -83,8 +83,8 @@ template <class S, bool REAL> static __device__ __forceinline__ void prefetch(co
  * load/store unit. Otherwise all points are computed first, because the computation would make the loops of stores too
  * long. */
 template <class S, bool REAL>
-static __device__ __forceinline__ void store(void *data, int64_t at, int type, int first, int last, float scale,
-                                             float2 *r, int t)
+static __device__ __forceinline__ void team_store(void *data, int64_t at, int type, int first, int last, float scale,
+                                                  float2 *r, int t)
 {
     const bool is_full = first == 0 && last >= (REAL ? S::N : 2 * S::N);
     const auto value = [&](auto j) {

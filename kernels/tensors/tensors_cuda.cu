@@ -248,7 +248,7 @@ static int spectra_run(const struct tensor_call *c, const hc_tensor_data *d, con
 }
 
 /* Is the second half of the points of each window 0 or not needed? */
-static bool is_real(const struct tensor_call *c, const struct tensor_plan *plan)
+static bool call_is_real(const struct tensor_call *c, const struct tensor_plan *plan)
 {
     const int64_t n = (int64_t)1 << plan->log2_n;
     return plan->is_single && c->from + c->y.frames <= n && c->x.frames <= n &&
@@ -282,12 +282,13 @@ static int run_convolve(const struct tensor_call *c, const hc_tensor_data *d, co
         p.in_first = plan->is_single ? 0 : c->from - p.out_first;
         p.out_end = 2 * n;
     }
-    if (is_real(c, plan)) p.out_end = n;
+    if (call_is_real(c, plan)) p.out_end = n;
     if (plan->is_one_launch) {
         TRY(fused_one_launch(&p, &filters, stream), "a convolution of tensors");
         return HC_OK;
     }
-    TRY(fused_convolve_launch(plan->device, plan->log2_n, is_real(c, plan), &p, stream), "a convolution of tensors");
+    TRY(fused_convolve_launch(plan->device, plan->log2_n, call_is_real(c, plan), &p, stream),
+        "a convolution of tensors");
     return HC_OK;
 }
 
@@ -322,7 +323,8 @@ static int run_gradient_h(const struct tensor_call *c, const hc_tensor_data *d, 
         p.spectra = spectra;
         p.by_bank = plan->by_bank;
     }
-    TRY(fused_gradient_h_launch(plan->log2_n, is_real(c, plan), &p, (cudaStream_t)d->stream), "a gradient of filters");
+    TRY(fused_gradient_h_launch(plan->log2_n, call_is_real(c, plan), &p, (cudaStream_t)d->stream),
+        "a gradient of filters");
     return HC_OK;
 }
 

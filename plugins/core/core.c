@@ -103,7 +103,7 @@ static int wanted_side(const struct core *c)
 }
 
 /* Returns the mask of a side. Under `lock`. */
-static const char *mask_of(const struct core *c, int side)
+static const char *core_mask_of(const struct core *c, int side)
 {
     return c->masks[c->masks[side][0] ? side : !side];
 }
@@ -112,13 +112,13 @@ static const char *mask_of(const struct core *c, int side)
 static void request_wanted_side(struct core *c, uint64_t number)
 {
     atomic_store(&c->side, wanted_side(c));
-    hc_live_request(c->live,
-                    &(hc_live_change){.size = sizeof(hc_live_change), .mask = mask_of(c, c->side), .number = number});
+    hc_live_request(
+        c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = core_mask_of(c, c->side), .number = number});
 }
 
 /* Sets side and masks at once, so that no worker sees one without the others. Returns the number of the request, which
  * is made later unless `requests`. */
-static uint64_t restore(struct core *c, int side, const char *a, const char *b, bool requests)
+static uint64_t core_restore_side(struct core *c, int side, const char *a, const char *b, bool requests)
 {
     pthread_mutex_lock(&c->lock);
     if (side >= 0) core_set(c, A_B, side);
@@ -141,7 +141,7 @@ void core_get_side_mask(struct core *c, int side, char path[CORE_PATH_BYTES])
 void core_get_mask(struct core *c, char path[CORE_PATH_BYTES])
 {
     pthread_mutex_lock(&c->lock);
-    memcpy(path, mask_of(c, wanted_side(c)), CORE_PATH_BYTES);
+    memcpy(path, core_mask_of(c, wanted_side(c)), CORE_PATH_BYTES);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -189,14 +189,14 @@ static void log_line(struct core *c, int level, const char *text)
     pthread_mutex_unlock(&c->calls);
 }
 
-static void report(void *data, int level, const char *text)
+static void core_report(void *data, int level, const char *text)
 {
     struct core *c = data;
     if (level != HC_LIVE_NOTE) snprintf(c->report, sizeof c->report, "%s", text);
     log_line(c, level, text);
 }
 
-static void keep_answer(struct core *c, uint64_t number, int error, const char *why)
+static void core_keep_answer(struct core *c, uint64_t number, int error, const char *why)
 {
     struct answer *to = &c->answers[number % N_ANSWERS];
     pthread_mutex_lock(&c->lock);
@@ -208,18 +208,18 @@ static void keep_answer(struct core *c, uint64_t number, int error, const char *
 }
 
 /* hc_live_work calls it. */
-static void answer(void *data, uint64_t number, int error, const char *why)
+static void core_take_answer(void *data, uint64_t number, int error, const char *why)
 {
     struct core *c = data;
     if (!error) c->loaded = number;
-    keep_answer(c, number, error, why);
+    core_keep_answer(c, number, error, why);
 }
 
 /* Returns true if another mask plays than the session's. */
 static bool has_lost_mask(struct core *c, const char *playing)
 {
     pthread_mutex_lock(&c->lock);
-    bool is_lost = strcmp(mask_of(c, c->side), playing) != 0;
+    bool is_lost = strcmp(core_mask_of(c, c->side), playing) != 0;
     pthread_mutex_unlock(&c->lock);
     return is_lost;
 }
@@ -243,7 +243,8 @@ static void keep_both(struct core *c)
     const char *a = differ ? masks[SIDE_A] : NULL, *b = differ ? masks[SIDE_B] : NULL;
     if (hc_live_keep(c->live, (const char *const[]){a, b}, differ ? N_SIDES : 0) != HC_OK ||
         hc_live_compare(c->live, a, b) != HC_OK)
-        report(c, HC_LIVE_ERROR, "A and B are not both kept ready: a switch takes longer, and their loudness differs");
+        core_report(c, HC_LIVE_ERROR,
+                    "A and B are not both kept ready: a switch takes longer, and their loudness differs");
     memcpy(c->kept, masks, sizeof c->kept);
 }
 
@@ -255,7 +256,7 @@ static bool switch_side(struct core *c)
     hc_live_mask(c->live, playing, sizeof playing);
     pthread_mutex_lock(&c->lock);
     atomic_store(&c->side, wanted_side(c));
-    bool must_load = atomic_load(&c->is_lost) || strcmp(mask_of(c, c->side), playing) != 0;
+    bool must_load = atomic_load(&c->is_lost) || strcmp(core_mask_of(c, c->side), playing) != 0;
     if (must_load) request_wanted_side(c, 0);
     pthread_mutex_unlock(&c->lock);
     return must_load;
@@ -263,7 +264,7 @@ static bool switch_side(struct core *c)
 
 /* Reads the requests of core_request_mask, and applies that for the side that plays (`chosen`). `other` gets that for
  * the other side. Their paths are "": none. */
-static void read_requests(struct core *c, struct request *chosen, struct request *other)
+static void core_read_requests(struct core *c, struct request *chosen, struct request *other)
 {
     *chosen = *other = (struct request){0};
     pthread_mutex_lock(&c->lock);
@@ -274,7 +275,7 @@ static void read_requests(struct core *c, struct request *chosen, struct request
     pthread_mutex_unlock(&c->lock);
 }
 
-static int check_file(const struct core *c, const char *path, char *why, size_t cap)
+static int core_check_file(const struct core *c, const char *path, char *why, size_t cap)
 {
     hc_responses responses;
     bool has_banks = c->variant->n_sources > 0;
@@ -288,8 +289,8 @@ static int check_file(const struct core *c, const char *path, char *why, size_t 
  * its masks stay. */
 static int store_other(struct core *c, const struct request *other, char *why, size_t cap)
 {
-    int error = check_file(c, other->path, why, cap);
-    if (error) report(c, HC_LIVE_ERROR, why);
+    int error = core_check_file(c, other->path, why, cap);
+    if (error) core_report(c, HC_LIVE_ERROR, why);
     pthread_mutex_lock(&c->lock);
     if (!error && other->number > c->restored_number) memcpy(c->masks[!c->side], other->path, sizeof other->path);
     pthread_mutex_unlock(&c->lock);
@@ -346,10 +347,10 @@ bool core_work(struct core *c)
     /* A step of its own: the switch stands even if the chosen file cannot be loaded. */
     bool is_news = switch_side(c) && work_once(c, "", true);
     if (atomic_exchange(&c->is_requested, false)) is_news = true;
-    read_requests(c, &chosen, &other);
+    core_read_requests(c, &chosen, &other);
     int other_error = other.path[0] ? store_other(c, &other, why, sizeof why) : HC_OK;
     if (work_once(c, chosen.path, false)) is_news = true;
-    if (other.path[0]) keep_answer(c, other.number, other_error, why); /* after that of an earlier request */
+    if (other.path[0]) core_keep_answer(c, other.number, other_error, why); /* after that of an earlier request */
     atomic_store(&c->answered, c->last_answered); /* the session has the masks */
     atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
@@ -361,14 +362,14 @@ bool core_work(struct core *c)
 
 void core_load_now(struct core *c, const char *a, const char *b)
 {
-    restore(c, KEEP_SIDE, a, b, true);
+    core_restore_side(c, KEEP_SIDE, a, b, true);
     core_work(c);
 }
 
 /* ---- the loader --------------------------------------------------------------------------------- */
 
 /* Waits for a wake-up; while active, at most POLL_MS. */
-static void rest(struct core *c)
+static void core_rest(struct core *c)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -393,11 +394,11 @@ static void free_all(struct core *c)
     free(c);
 }
 
-static void *load(void *data)
+static void *core_load(void *data)
 {
     struct core *c = data;
     for (;;) {
-        rest(c);
+        core_rest(c);
         if (atomic_load(&c->must_end)) break;
         pthread_mutex_lock(&c->working); /* core_open changes `live` under it */
         bool has_work = core_has_work(c);
@@ -423,7 +424,7 @@ static bool start_loader(struct core *c)
     if (c->host.worker != CORE_LOADER || c->has_loader) return true;
     if (pthread_attr_init(&normal) != 0) return false;
     pthread_attr_setinheritsched(&normal, PTHREAD_EXPLICIT_SCHED);
-    c->has_loader = pthread_create(&c->loader, &normal, load, c) == 0;
+    c->has_loader = pthread_create(&c->loader, &normal, core_load, c) == 0;
     pthread_attr_destroy(&normal);
     return c->has_loader;
 }
@@ -497,7 +498,7 @@ uint64_t core_request_mask(struct core *c, int side, const char *path, size_t le
 static bool restore_masks(struct core *c, int side, const char *a, const char *b, uint64_t *number)
 {
     bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
-    *number = restore(c, side, a, b, requests);
+    *number = core_restore_side(c, side, a, b, requests);
     if (!requests) return c->must_load = true, false;
     atomic_store(&c->is_requested, true);
     wake_loader(c);
@@ -585,7 +586,7 @@ static void move_source(struct core *c)
     c->direction[0] = azimuth, c->direction[1] = elevation, c->direction[2] = distance;
 }
 
-static void turn(struct core *c, int frame, enum hc_live_knob knob, float to)
+static void core_turn(struct core *c, int frame, enum hc_live_knob knob, float to)
 {
     if (to == c->knobs[knob]) return;
     c->knobs[knob] = to;
@@ -595,11 +596,11 @@ static void turn(struct core *c, int frame, enum hc_live_knob knob, float to)
 /* Turns the knobs to the controls at a frame of a piece. */
 static void turn_knobs(struct core *c, int frame)
 {
-    turn(c, frame, HC_DRY, gain(c, DRY));
-    turn(c, frame, HC_WET, gain(c, WET));
-    turn(c, frame, HC_GAIN, gain(c, GAIN));
-    turn(c, frame, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
-    turn(c, frame, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
+    core_turn(c, frame, HC_DRY, gain(c, DRY));
+    core_turn(c, frame, HC_WET, gain(c, WET));
+    core_turn(c, frame, HC_GAIN, gain(c, GAIN));
+    core_turn(c, frame, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
+    core_turn(c, frame, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
 }
 
 /* Applies the controls before a piece. */
@@ -656,7 +657,7 @@ static void finish_work(struct core *c)
 }
 
 /* Convolves frames [at, end). */
-static void play(struct core *c, const float *const *in, float *const *out, int at, int end)
+static void core_play(struct core *c, const float *const *in, float *const *out, int at, int end)
 {
     const float *from[MAX_CHANNELS];
     float *to[MAX_CHANNELS];
@@ -692,7 +693,7 @@ void core_process(struct core *c, const float *const *in, float *const *out, int
         if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
         if (n == 0) return;
         int end = collect(c, at, n, next, events);
-        play(c, in, out, at, end);
+        core_play(c, in, out, at, end);
         at = end;
     } while (at < n);
 }
@@ -766,8 +767,8 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     config.mix_entries = 1; /* a moving tone has lines below -55 dB beside it; nearest entries give -13 dB */
     config.normalise = 1;   /* banks differ by 30 dB, and users wear headphones */
     config.history_s = fmin(HISTORY_S, (double)HISTORY_FLOATS / config.n_in / config.rate);
-    config.say = report;
-    config.answer = answer;
+    config.say = core_report;
+    config.answer = core_take_answer;
     config.data = c;
     hc_live *live;
     if (hc_live_open(&config, &live, why, cap) != HC_OK) return false;

@@ -6,25 +6,25 @@
 
 /* ---- the callbacks of the model ----------------------------------------------------------------- */
 
-static double get(void *data, int i)
+static double plugin_window_get(void *data, int i)
 {
     const struct plugin_window *w = data;
     return w->calls->get(w->face, w->control[i]);
 }
 
-static void begin(void *data, int i)
+static void plugin_window_begin(void *data, int i)
 {
     const struct plugin_window *w = data;
     w->calls->begin(w->face, w->control[i]);
 }
 
-static void set(void *data, int i, double value)
+static void plugin_window_set(void *data, int i, double value)
 {
     const struct plugin_window *w = data;
     w->calls->set(w->face, w->control[i], value);
 }
 
-static void end(void *data, int i)
+static void plugin_window_end(void *data, int i)
 {
     const struct plugin_window *w = data;
     w->calls->end(w->face, w->control[i]);
@@ -40,13 +40,13 @@ static bool from_text(void *data, int i, const char *text, double *value)
     return control_read(((const struct plugin_window *)data)->control[i], text, value);
 }
 
-static void load(void *data, const char *path)
+static void plugin_window_load(void *data, const char *path)
 {
     const struct plugin_window *w = data;
     w->calls->load(w->face, path);
 }
 
-static void set_once(const struct plugin_window *w, int control, float value)
+static void plugin_window_set_once(const struct plugin_window *w, int control, float value)
 {
     w->calls->begin(w->face, control);
     w->calls->set(w->face, control, (double)value);
@@ -57,16 +57,16 @@ static void load_preset(void *data, int preset)
 {
     const struct plugin_window *w = data;
     const struct plugin_preset *s = w->shipped[preset];
-    for (int i = 0; i < N_PRESET_CONTROLS; i++) set_once(w, preset_controls[i], s->values[i]);
+    for (int i = 0; i < N_PRESET_CONTROLS; i++) plugin_window_set_once(w, preset_controls[i], s->values[i]);
     w->calls->load(w->face, w->paths[preset]);
 }
 
 static void select_side(void *data, int side)
 {
-    set_once(data, A_B, (float)side);
+    plugin_window_set_once(data, A_B, (float)side);
 }
 
-static void state(void *data, struct window_state *to)
+static void plugin_window_state(void *data, struct window_state *to)
 {
     const struct plugin_window *w = data;
     w->calls->state(w->face, to);
@@ -117,16 +117,16 @@ void plugin_window_init(struct plugin_window *w, const struct variant *variant, 
                                      .folders = w->folders,
                                      .folder_names = folder_names,
                                      .presets = w->presets,
-                                     .get = get,
-                                     .begin = begin,
-                                     .set = set,
-                                     .end = end,
+                                     .get = plugin_window_get,
+                                     .begin = plugin_window_begin,
+                                     .set = plugin_window_set,
+                                     .end = plugin_window_end,
                                      .to_text = to_text,
                                      .from_text = from_text,
-                                     .load = load,
+                                     .load = plugin_window_load,
                                      .preset = load_preset,
                                      .select = select_side,
-                                     .state = state};
+                                     .state = plugin_window_state};
     snprintf(w->folder, sizeof w->folder, "%s", folder);
     w->folders[w->model.n_folders++] = w->folder;
     const char *home = getenv("HOME"); /* the host may change it */

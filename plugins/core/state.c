@@ -94,7 +94,7 @@ static bool read_path(const char *text, char *path, size_t cap)
 }
 
 /* false: the value is not a path, or not the name of a mask that ships. */
-static bool read_mask(struct core *core, bool is_shipped, const char *value, char path[CORE_PATH_BYTES])
+static bool state_read_mask(struct core *core, bool is_shipped, const char *value, char path[CORE_PATH_BYTES])
 {
     char name[256];
     if (!is_shipped) return read_path(value, path, CORE_PATH_BYTES);
@@ -104,14 +104,14 @@ static bool read_mask(struct core *core, bool is_shipped, const char *value, cha
 }
 
 /* Reads a line that begins with a key. false: the value is wrong. */
-static bool read_line(struct core *core, const char *key, const char *value, struct parsed *to)
+static bool state_read_line(struct core *core, const char *key, const char *value, struct parsed *to)
 {
     int control = control_find(key);
     if (control < N_CONTROLS && variant_has_setting(core_variant(core), control))
         return number_is(value, -INFINITY, INFINITY, &to->values[control]);
     for (int i = 0; i < 2 * N_SIDES; i++)
         if (strcmp(key, mask_keys[i / N_SIDES][i % N_SIDES]) == 0)
-            return read_mask(core, i / N_SIDES, value, to->masks[i % N_SIDES]);
+            return state_read_mask(core, i / N_SIDES, value, to->masks[i % N_SIDES]);
     if (strcmp(key, "variant") == 0) {
         int v = 0;
         while (v < N_VARIANTS && strcmp(variants[v].symbol, value) != 0) v++;
@@ -121,7 +121,7 @@ static bool read_line(struct core *core, const char *key, const char *value, str
 }
 
 /* text ends with 0; its lines are cut apart. */
-static bool read_lines(struct core *core, char *text, struct parsed *to, char *why, size_t cap)
+static bool state_read_lines(struct core *core, char *text, struct parsed *to, char *why, size_t cap)
 {
     double version;
     static const char head[] = "haloconv plugin ", *const wrong = "the state of the plugin is cut or damaged";
@@ -136,7 +136,7 @@ static bool read_lines(struct core *core, char *text, struct parsed *to, char *w
         if (strcmp(line, "end") == 0) return !*rest || (snprintf(why, cap, "%s after its end", wrong), false);
         char *value = strchr(line, ' ');
         if (value) *value++ = '\0';
-        if (!read_line(core, line, value ? value : "", to))
+        if (!state_read_line(core, line, value ? value : "", to))
             return snprintf(why, cap, "%s in line %d, or of another kind of plugin; the settings stay", wrong, number),
                    false;
     }
@@ -155,7 +155,7 @@ bool core_restore(struct core *core, const char *text, size_t length, char *why,
         for (int i = 0; i < N_CONTROLS; i++) parsed->values[i] = (double)controls[i].initial;
         core_shipped_path(core, NULL, parsed->masks[SIDE_A]);
         parsed->masks[SIDE_B][0] = '\0';
-        is_read = read_lines(core, copy, parsed, why, cap);
+        is_read = state_read_lines(core, copy, parsed, why, cap);
     }
     if (is_read) {
         for (int i = 0; i < N_CONTROLS; i++)

@@ -57,7 +57,7 @@ static const clap_plugin_t *CLAP_ABI create_plugin(const clap_plugin_factory_t *
     return face_create(&descriptors[v], &variants[v], folder, host);
 }
 
-static bool CLAP_ABI init(const char *path)
+static bool CLAP_ABI clap_entry_init(const char *path)
 {
     return path && (size_t)snprintf(plugin_file, sizeof plugin_file, "%s", path) < sizeof plugin_file;
 }
@@ -71,4 +71,4 @@ static const void *CLAP_ABI get_factory(const char *id)
     return id && strcmp(id, MORE_PRESET_DISCOVERY) == 0 ? &face_preset_discovery : NULL;
 }
 
-CLAP_EXPORT const clap_plugin_entry_t clap_entry = {CLAP_VERSION_INIT, init, deinit, get_factory};
+CLAP_EXPORT const clap_plugin_entry_t clap_entry = {CLAP_VERSION_INIT, clap_entry_init, deinit, get_factory};

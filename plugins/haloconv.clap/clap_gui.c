@@ -32,22 +32,22 @@ struct gui { /* main thread */
 
 /* ---- what the window shows and sets ------------------------------------------------------------- */
 
-static double get(void *data, int control)
+static double gui_get(void *data, int control)
 {
     return (double)core_get(((const struct face *)data)->core, control);
 }
 
-static void begin(void *data, int control)
+static void gui_begin(void *data, int control)
 {
     face_gesture(data, control, GESTURE_BEGIN);
 }
 
-static void set(void *data, int control, double value)
+static void gui_set(void *data, int control, double value)
 {
     face_set_from_window(data, control, value);
 }
 
-static void end(void *data, int control)
+static void gui_end(void *data, int control)
 {
     face_gesture(data, control, GESTURE_END);
 }
@@ -58,7 +58,7 @@ static void mark_dirty(const struct face *f)
     if (state) state->mark_dirty(f->host);
 }
 
-static void load(void *data, const char *path)
+static void gui_load(void *data, const char *path)
 {
     struct face *f = data;
     const uint64_t number = core_choose_mask(f->core, path);
@@ -75,7 +75,7 @@ void face_answer_window(struct face *f)
     if (result == CORE_LOADED) mark_dirty(f);
 }
 
-static void state(void *data, struct window_state *to)
+static void gui_state(void *data, struct window_state *to)
 {
     const struct face *f = data;
     plugin_window_read(f->core, to);
@@ -124,7 +124,7 @@ static void stop_ticks(const struct face *f, const struct gui *gui)
     close(gui->ticks);
 }
 
-static bool open_window(struct face *f, uintptr_t parent)
+static bool gui_open_window(struct face *f, uintptr_t parent)
 {
     struct gui *gui = f->gui;
     char why[400];
@@ -160,7 +160,7 @@ static void close_window(const struct face *f)
     gui->window = NULL;
 }
 
-static void run(struct face *f)
+static void gui_run(struct face *f)
 {
     const struct gui *gui = f->gui;
     const enum window_result result = gui->window ? window_idle(gui->window) : WINDOW_OPEN;
@@ -170,13 +170,13 @@ static void run(struct face *f)
     if (host) host->closed(f->host, result == WINDOW_GONE); /* the host may call destroy inside */
 }
 
-static void CLAP_ABI on_timer(const clap_plugin_t *plugin, clap_id timer)
+static void CLAP_ABI gui_on_timer(const clap_plugin_t *plugin, clap_id timer)
 {
     struct face *f = face_of(plugin);
-    if (f->gui && !f->gui->fds && timer == f->gui->timer) run(f);
+    if (f->gui && !f->gui->fds && timer == f->gui->timer) gui_run(f);
 }
 
-const clap_plugin_timer_support_t face_timer = {on_timer};
+const clap_plugin_timer_support_t face_timer = {gui_on_timer};
 
 static void CLAP_ABI on_fd(const clap_plugin_t *plugin, int fd, uint32_t flags)
 {
@@ -185,16 +185,16 @@ static void CLAP_ABI on_fd(const clap_plugin_t *plugin, int fd, uint32_t flags)
     (void)flags;
     if (!f->gui || !f->gui->fds || (fd != f->gui->ticks && fd != f->gui->connection)) return;
     if (fd == f->gui->ticks && read(fd, &n_ticks, sizeof n_ticks) < 0) return;
-    run(f);
+    gui_run(f);
 }
 
 const struct more_posix_fd face_posix_fd = {on_fd};
 
 /* ---- its life ----------------------------------------------------------------------------------- */
 
-static bool CLAP_ABI create(const clap_plugin_t *plugin, const char *api, bool is_floating)
+static bool CLAP_ABI gui_create(const clap_plugin_t *plugin, const char *api, bool is_floating)
 {
-    static const struct plugin_window_face calls = {get, begin, set, end, load, state};
+    static const struct plugin_window_face calls = {gui_get, gui_begin, gui_set, gui_end, gui_load, gui_state};
     struct face *f = face_of(plugin);
     const bool is_any = is_floating && (!api || !api[0]);
     if (f->gui || !(is_any || is_api_supported(plugin, api, is_floating)) || !face_is_on_main(f, "gui.create"))
@@ -216,7 +216,7 @@ static bool CLAP_ABI create(const clap_plugin_t *plugin, const char *api, bool i
     return true;
 }
 
-static void CLAP_ABI destroy(const clap_plugin_t *plugin)
+static void CLAP_ABI gui_destroy(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
     if (f->gui) face_close_gui(f);
@@ -230,7 +230,7 @@ void face_close_gui(struct face *f)
     f->gui = NULL;
 }
 
-static bool CLAP_ABI set_scale(const clap_plugin_t *plugin, double scale)
+static bool CLAP_ABI gui_set_scale(const clap_plugin_t *plugin, double scale)
 {
     struct gui *gui = face_of(plugin)->gui;
     if (!gui || !(scale > 0)) return false;
@@ -242,7 +242,7 @@ static bool CLAP_ABI set_scale(const clap_plugin_t *plugin, double scale)
     return true;
 }
 
-static bool CLAP_ABI get_size(const clap_plugin_t *plugin, uint32_t *width, uint32_t *height)
+static bool CLAP_ABI gui_get_size(const clap_plugin_t *plugin, uint32_t *width, uint32_t *height)
 {
     struct gui *gui = face_of(plugin)->gui;
     if (!gui) return false;
@@ -252,7 +252,7 @@ static bool CLAP_ABI get_size(const clap_plugin_t *plugin, uint32_t *width, uint
     return true;
 }
 
-static bool CLAP_ABI can_resize(const clap_plugin_t *plugin)
+static bool CLAP_ABI gui_can_resize(const clap_plugin_t *plugin)
 {
     (void)plugin;
     return true;
@@ -292,7 +292,7 @@ static bool CLAP_ABI set_parent(const clap_plugin_t *plugin, const clap_window_t
 {
     struct face *f = face_of(plugin);
     const struct gui *gui = f->gui;
-    return gui && !gui->window && !gui->is_floating && parent && parent->x11 && open_window(f, parent->x11);
+    return gui && !gui->window && !gui->is_floating && parent && parent->x11 && gui_open_window(f, parent->x11);
 }
 
 static bool CLAP_ABI set_transient(const clap_plugin_t *plugin, const clap_window_t *window)
@@ -320,18 +320,18 @@ static bool make_visible(const struct gui *gui, bool is_visible)
     return true;
 }
 
-static bool CLAP_ABI show(const clap_plugin_t *plugin)
+static bool CLAP_ABI gui_show(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
-    if (f->gui && !f->gui->window && f->gui->is_floating) return open_window(f, 0);
+    if (f->gui && !f->gui->window && f->gui->is_floating) return gui_open_window(f, 0);
     return make_visible(f->gui, true);
 }
 
-static bool CLAP_ABI hide(const clap_plugin_t *plugin)
+static bool CLAP_ABI gui_hide(const clap_plugin_t *plugin)
 {
     return make_visible(face_of(plugin)->gui, false);
 }
 
-const clap_plugin_gui_t face_gui = {is_api_supported, get_preferred_api, create,           destroy,     set_scale,
-                                    get_size,         can_resize,        get_resize_hints, adjust_size, set_size,
-                                    set_parent,       set_transient,     suggest_title,    show,        hide};
+const clap_plugin_gui_t face_gui = {is_api_supported, get_preferred_api, gui_create,       gui_destroy, gui_set_scale,
+                                    gui_get_size,     gui_can_resize,    get_resize_hints, adjust_size, set_size,
+                                    set_parent,       set_transient,     suggest_title,    gui_show,    gui_hide};

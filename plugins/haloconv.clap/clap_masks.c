@@ -21,7 +21,7 @@ __asm__(".pushsection .rodata\n"
 extern const char clap_masks_tar[]; /* ends with zeros */
 
 /* Several processes may write the same file: each has its own temporary name. */
-static bool write_file(const char *path, const char *bytes, size_t size)
+static bool clap_write_file(const char *path, const char *bytes, size_t size)
 {
     char part[CORE_PATH_BYTES + 16];
     struct stat is;
@@ -47,7 +47,7 @@ bool face_unpack_masks(char folder[CORE_PATH_BYTES])
         if (good && path[strlen(path) - 1] == '/')
             mkdir(path, 0700); /* without it no file can be written */
         else
-            good = good && write_file(path, at + 512, size);
+            good = good && clap_write_file(path, at + 512, size);
         at += 512 + (size + 511) / 512 * 512;
     }
     return good;

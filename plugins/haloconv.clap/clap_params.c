@@ -6,20 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 
-static int find(const struct face *face, clap_id id)
+static int params_find(const struct face *face, clap_id id)
 {
     int control = control_with_id(id);
     return control < N_CONTROLS && variant_has_setting(core_variant(face->core), control) ? control : N_CONTROLS;
 }
 
-static uint32_t CLAP_ABI count(const clap_plugin_t *plugin)
+static uint32_t CLAP_ABI params_count(const clap_plugin_t *plugin)
 {
     uint32_t n = 0;
     for (int c = 0; c < N_CONTROLS; c++) n += variant_has_setting(core_variant(face_of(plugin)->core), c);
     return n;
 }
 
-static bool CLAP_ABI get_info(const clap_plugin_t *plugin, uint32_t index, clap_param_info_t *info)
+static bool CLAP_ABI params_get_info(const clap_plugin_t *plugin, uint32_t index, clap_param_info_t *info)
 {
     const struct variant *variant = core_variant(face_of(plugin)->core);
     int control = 0;
@@ -40,9 +40,9 @@ static bool CLAP_ABI get_info(const clap_plugin_t *plugin, uint32_t index, clap_
     return true;
 }
 
-static bool CLAP_ABI get_value(const clap_plugin_t *plugin, clap_id id, double *value)
+static bool CLAP_ABI params_get_value(const clap_plugin_t *plugin, clap_id id, double *value)
 {
-    int control = find(face_of(plugin), id);
+    int control = params_find(face_of(plugin), id);
     if (control == N_CONTROLS) return false;
     *value = control_swap_bypass(control, (double)core_get(face_of(plugin)->core, control));
     return true;
@@ -50,7 +50,7 @@ static bool CLAP_ABI get_value(const clap_plugin_t *plugin, clap_id id, double *
 
 static bool CLAP_ABI value_to_text(const clap_plugin_t *plugin, clap_id id, double value, char *text, uint32_t cap)
 {
-    int control = find(face_of(plugin), id);
+    int control = params_find(face_of(plugin), id);
     if (control == N_CONTROLS || cap == 0) return false;
     control_text(control, value, text, cap); /* "On" is a bypass */
     return true;
@@ -58,7 +58,7 @@ static bool CLAP_ABI value_to_text(const clap_plugin_t *plugin, clap_id id, doub
 
 static bool CLAP_ABI text_to_value(const clap_plugin_t *plugin, clap_id id, const char *text, double *value)
 {
-    int control = find(face_of(plugin), id);
+    int control = params_find(face_of(plugin), id);
     return control < N_CONTROLS && control_read(control, text, value);
 }
 
@@ -67,11 +67,11 @@ void face_apply_event(struct face *face, const clap_event_header_t *event)
     if (!event || event->space_id != CLAP_CORE_EVENT_SPACE_ID) return;
     if (event->type == CLAP_EVENT_PARAM_VALUE && event->size >= sizeof(clap_event_param_value_t)) {
         const clap_event_param_value_t *e = (const clap_event_param_value_t *)(const void *)event;
-        int control = find(face, e->param_id);
+        int control = params_find(face, e->param_id);
         if (control < N_CONTROLS) core_set(face->core, control, control_swap_bypass(control, e->value));
     } else if (event->type == CLAP_EVENT_PARAM_MOD && event->size >= sizeof(clap_event_param_mod_t)) {
         const clap_event_param_mod_t *e = (const clap_event_param_mod_t *)(const void *)event;
-        int control = find(face, e->param_id);
+        int control = params_find(face, e->param_id);
         if (control < N_CONTROLS && controls[control].kind < CONTROL_INTEGER &&
             !(controls[control].flags & CONTROL_EXPENSIVE))
             core_modulate(face->core, control, e->amount);
@@ -79,7 +79,7 @@ void face_apply_event(struct face *face, const clap_event_header_t *event)
 }
 
 /* A gesture that begins before the host knows the end of the former one goes on with it. */
-static unsigned joined(unsigned earlier, unsigned later)
+static unsigned gestures_joined(unsigned earlier, unsigned later)
 {
     bool goes_on = earlier & GESTURE_END && later & GESTURE_BEGIN;
     return goes_on ? (earlier & ~(unsigned)GESTURE_END) | (later & ~(unsigned)GESTURE_BEGIN) : earlier | later;
@@ -88,7 +88,7 @@ static unsigned joined(unsigned earlier, unsigned later)
 void face_gesture(struct face *f, int control, enum gesture gesture)
 {
     unsigned was = atomic_load(&f->gestures[control]);
-    while (!atomic_compare_exchange_weak(&f->gestures[control], &was, joined(was, gesture))) continue;
+    while (!atomic_compare_exchange_weak(&f->gestures[control], &was, gestures_joined(was, gesture))) continue;
     if (f->params && f->params->request_flush) f->params->request_flush(f->host);
 }
 
@@ -142,7 +142,7 @@ void face_send_gestures(struct face *f, const clap_output_events_t *out)
     for (int c = 0; out && c < N_CONTROLS; c++) {
         if (!atomic_load(&f->gestures[c])) continue;
         unsigned left = send(f, out, c, atomic_exchange(&f->gestures[c], 0)), since = 0;
-        while (left && !atomic_compare_exchange_weak(&f->gestures[c], &since, joined(left, since))) continue;
+        while (left && !atomic_compare_exchange_weak(&f->gestures[c], &since, gestures_joined(left, since))) continue;
     }
 }
 
@@ -153,4 +153,5 @@ static void CLAP_ABI flush(const clap_plugin_t *plugin, const clap_input_events_
     for (uint32_t i = 0; i < n; i++) face_apply_event(face_of(plugin), in->get(in, i));
 }
 
-const clap_plugin_params_t face_params = {count, get_info, get_value, value_to_text, text_to_value, flush};
+const clap_plugin_params_t face_params = {params_count,  params_get_info, params_get_value,
+                                          value_to_text, text_to_value,   flush};

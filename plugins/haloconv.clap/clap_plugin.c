@@ -119,7 +119,7 @@ static const struct clap_meters meters = {meter_get};
 
 /* ---- state -------------------------------------------------------------------------------------- */
 
-static bool CLAP_ABI save(const clap_plugin_t *plugin, const clap_ostream_t *stream)
+static bool CLAP_ABI face_save(const clap_plugin_t *plugin, const clap_ostream_t *stream)
 {
     struct face *f = face_of(plugin);
     if (!stream || !face_is_on_main(f, "state.save")) return false;
@@ -135,7 +135,7 @@ static bool CLAP_ABI save(const clap_plugin_t *plugin, const clap_ostream_t *str
     return good;
 }
 
-static bool CLAP_ABI load(const clap_plugin_t *plugin, const clap_istream_t *stream)
+static bool CLAP_ABI face_load(const clap_plugin_t *plugin, const clap_istream_t *stream)
 {
     struct face *f = face_of(plugin);
     char why[256];
@@ -157,7 +157,7 @@ static bool CLAP_ABI load(const clap_plugin_t *plugin, const clap_istream_t *str
     return good;
 }
 
-static const clap_plugin_state_t state = {save, load};
+static const clap_plugin_state_t state = {face_save, face_load};
 
 static const void *CLAP_ABI get_extension(const clap_plugin_t *plugin, const char *id)
 {
@@ -186,7 +186,7 @@ static const void *CLAP_ABI get_extension(const clap_plugin_t *plugin, const cha
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
-static bool CLAP_ABI init(const clap_plugin_t *plugin)
+static bool CLAP_ABI face_init(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
     const clap_host_t *host = f->host;
@@ -199,7 +199,7 @@ static bool CLAP_ABI init(const clap_plugin_t *plugin)
     return true;
 }
 
-static void CLAP_ABI deactivate(const clap_plugin_t *plugin)
+static void CLAP_ABI face_deactivate(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
     if (!f->is_active) return;
@@ -208,7 +208,7 @@ static void CLAP_ABI deactivate(const clap_plugin_t *plugin)
     f->is_active = false;
 }
 
-static void CLAP_ABI destroy(const clap_plugin_t *plugin)
+static void CLAP_ABI face_destroy(const clap_plugin_t *plugin)
 {
     struct face *f = face_of(plugin);
 #ifdef HC_WITH_WINDOW
@@ -220,7 +220,7 @@ static void CLAP_ABI destroy(const clap_plugin_t *plugin)
     free(f);
 }
 
-static bool CLAP_ABI activate(const clap_plugin_t *plugin, double rate, uint32_t min_frames, uint32_t max_frames)
+static bool CLAP_ABI face_activate(const clap_plugin_t *plugin, double rate, uint32_t min_frames, uint32_t max_frames)
 {
     struct face *f = face_of(plugin);
     char why[400];
@@ -266,10 +266,10 @@ const clap_plugin_t *face_create(const clap_plugin_descriptor_t *descriptor, con
     f->host = host;
     f->plugin = (clap_plugin_t){.desc = descriptor,
                                 .plugin_data = f,
-                                .init = init,
-                                .destroy = destroy,
-                                .activate = activate,
-                                .deactivate = deactivate,
+                                .init = face_init,
+                                .destroy = face_destroy,
+                                .activate = face_activate,
+                                .deactivate = face_deactivate,
                                 .start_processing = start_processing,
                                 .stop_processing = stop_processing,
                                 .reset = reset,

@@ -22,7 +22,7 @@ static const char *key_of(const struct face *f)
 }
 
 /* Reports the end of the request. why: NULL, it was loaded. */
-static void answer(struct face *f, const char *why)
+static void clap_preset_answer(struct face *f, const char *why)
 {
     f->preset_request = 0;
     if (!f->presets) return;
@@ -39,10 +39,10 @@ void face_answer_preset(struct face *f)
     char why[CORE_STATUS_BYTES];
     enum core_answer result = f->preset_request ? core_answer(f->core, f->preset_request, why) : CORE_PENDING;
     if (result == CORE_PENDING) return;
-    answer(f, result == CORE_LOADED ? NULL : result == CORE_FAILED ? why : replaced);
+    clap_preset_answer(f, result == CORE_LOADED ? NULL : result == CORE_FAILED ? why : replaced);
 }
 
-static const struct plugin_preset *find(const struct face *f, const char *key)
+static const struct plugin_preset *clap_preset_find(const struct face *f, const char *key)
 {
     for (int i = 0; key && i < N_PRESETS; i++)
         if (strcmp(plugin_presets[i].symbol, key) == 0 && preset_fits(&plugin_presets[i], core_variant(f->core)))
@@ -54,7 +54,7 @@ static bool CLAP_ABI from_location(const clap_plugin_t *plugin, uint32_t kind, c
 {
     struct face *f = face_of(plugin);
     if (!face_is_on_main(f, "preset_load.from_location")) return false;
-    const struct plugin_preset *preset = kind == MORE_LOCATION_PLUGIN ? find(f, key) : NULL;
+    const struct plugin_preset *preset = kind == MORE_LOCATION_PLUGIN ? clap_preset_find(f, key) : NULL;
     const char *why = NULL;
     errno = 0;
     if (kind != MORE_LOCATION_FILE && !preset)
@@ -70,7 +70,7 @@ static bool CLAP_ABI from_location(const clap_plugin_t *plugin, uint32_t kind, c
         return false;
     }
     face_answer_preset(f);
-    if (f->preset_request) answer(f, replaced);
+    if (f->preset_request) clap_preset_answer(f, replaced);
     f->preset_kind = kind;
     snprintf(f->preset_location, sizeof f->preset_location, "%s", location ? location : "");
     snprintf(f->preset_key, sizeof f->preset_key, "%s", key ? key : "");

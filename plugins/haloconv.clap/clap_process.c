@@ -2,7 +2,7 @@
 #include "face.h"
 
 /* Are the channels there, as floats or doubles? */
-static bool is_complete(const clap_audio_buffer_t *buffers, uint32_t n_buffers, int n_channels)
+static bool clap_is_complete(const clap_audio_buffer_t *buffers, uint32_t n_buffers, int n_channels)
 {
     if (!buffers || n_buffers != 1 || buffers->channel_count != (uint32_t)n_channels) return false;
     if (!buffers->data32 && !buffers->data64) return false;
@@ -19,7 +19,7 @@ struct events { /* of a block, and those of a piece of it */
 };
 
 /* For struct core_events. */
-static int apply(void *data, int frame)
+static int clap_apply(void *data, int frame)
 {
     struct events *e = data;
     for (; e->next < e->n; e->next++) {
@@ -32,8 +32,8 @@ static int apply(void *data, int frame)
 }
 
 /* At most PIECE frames of 64 bits, or any number of 32 bits, from frame `at` on. The output may be the input. */
-static void play_piece(struct face *f, const clap_audio_buffer_t *in, const clap_audio_buffer_t *out, uint32_t at,
-                       int n, struct events *events)
+static void clap_play_piece(struct face *f, const clap_audio_buffer_t *in, const clap_audio_buffer_t *out, uint32_t at,
+                            int n, struct events *events)
 {
     const struct variant *v = core_variant(f->core);
     const float *from[MAX_CHANNELS];
@@ -44,17 +44,17 @@ static void play_piece(struct face *f, const clap_audio_buffer_t *in, const clap
     }
     for (int ch = 0; ch < v->n_out; ch++) to[ch] = out->data32 ? out->data32[ch] + at : f->pieces[v->n_in + ch];
     events->first = at;
-    core_process(f->core, from, to, n, &(struct core_events){apply, events});
+    core_process(f->core, from, to, n, &(struct core_events){clap_apply, events});
     for (int ch = 0; ch < v->n_out && !out->data32; ch++)
         for (int i = 0; i < n; i++) out->data64[ch][at + (uint32_t)i] = (double)to[ch][i];
 }
 
-static void play(struct face *f, const clap_process_t *p, struct events *events)
+static void clap_play_block(struct face *f, const clap_process_t *p, struct events *events)
 {
     bool is_float = p->audio_inputs->data32 && p->audio_outputs->data32;
     for (uint32_t at = 0, n; at < p->frames_count; at += n) {
         n = is_float || p->frames_count - at < PIECE ? p->frames_count - at : PIECE;
-        play_piece(f, p->audio_inputs, p->audio_outputs, at, (int)n, events);
+        clap_play_piece(f, p->audio_inputs, p->audio_outputs, at, (int)n, events);
     }
 }
 
@@ -63,14 +63,14 @@ clap_process_status face_process(const clap_plugin_t *plugin, const clap_process
     struct face *f = face_of(plugin);
     const struct variant *v = core_variant(f->core);
     if (!p || !f->is_active || p->frames_count > INT32_MAX) return CLAP_PROCESS_ERROR;
-    if (p->frames_count > 0 && (!is_complete(p->audio_inputs, p->audio_inputs_count, v->n_in) ||
-                                !is_complete(p->audio_outputs, p->audio_outputs_count, v->n_out)))
+    if (p->frames_count > 0 && (!clap_is_complete(p->audio_inputs, p->audio_inputs_count, v->n_in) ||
+                                !clap_is_complete(p->audio_outputs, p->audio_outputs_count, v->n_out)))
         return CLAP_PROCESS_ERROR;
     face_send_gestures(f, p->out_events);
     struct events events = {f, p->in_events, 0, p->in_events ? p->in_events->size(p->in_events) : 0, 0};
-    if (p->frames_count > 0) play(f, p, &events);
+    if (p->frames_count > 0) clap_play_block(f, p, &events);
     events.first = 0;
-    apply(&events, INT32_MAX); /* events behind the block hold for the next one */
+    clap_apply(&events, INT32_MAX); /* events behind the block hold for the next one */
     if (p->frames_count == 0) core_process(f->core, NULL, NULL, 0, NULL);
     if (p->frames_count > 0) p->audio_outputs->constant_mask = 0;
     uint32_t tail = core_tail(f->core);

@@ -35,7 +35,7 @@ static const char prefixes[] = "@prefix atom:   <http://lv2plug.in/ns/ext/atom#>
 static const char *const units[N_UNITS] = {[UNIT_DEGREE] = "degree", [UNIT_M] = "m",         [UNIT_DB] = "db",
                                            [UNIT_MS] = "ms",         [UNIT_FRAME] = "frame", [UNIT_PERCENT] = "pc"};
 
-static FILE *create(const char *folder, const char *name, const char *ending)
+static FILE *turtle_create(const char *folder, const char *name, const char *ending)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s%s", folder, name, ending);
@@ -48,7 +48,7 @@ static FILE *create(const char *folder, const char *name, const char *ending)
     return file;
 }
 
-static void finish(FILE *file)
+static void turtle_finish(FILE *file)
 {
     if (ferror(file) || fclose(file) != 0) {
         fprintf(stderr, "describe: a file could not be written completely; free space on the disk\n");
@@ -82,7 +82,7 @@ static void write_window(FILE *file, const char *binary)
 
 static void write_manifest(const char *folder, const char *binary, const char *window)
 {
-    FILE *file = create(folder, "manifest", ".ttl");
+    FILE *file = turtle_create(folder, "manifest", ".ttl");
     for (const struct variant *v = variants; v < variants + N_VARIANTS; v++) {
         fprintf(file, "\n<" PLUGIN_URI "%s>\n    a lv2:Plugin ;\n    lv2:binary <%s> ;\n    rdfs:seeAlso <%s.ttl> .\n",
                 v->symbol, binary, v->symbol);
@@ -93,12 +93,12 @@ static void write_manifest(const char *folder, const char *binary, const char *w
         }
     }
     if (window) write_window(file, window);
-    finish(file);
+    turtle_finish(file);
 }
 
 static void write_presets(const char *folder)
 {
-    FILE *file = create(folder, "presets", ".ttl");
+    FILE *file = turtle_create(folder, "presets", ".ttl");
     for (const struct variant *v = variants; v < variants + N_VARIANTS; v++)
         for (const struct plugin_preset *s = plugin_presets; s < plugin_presets + N_PRESETS; s++) {
             if (!preset_fits(s, v)) continue;
@@ -110,7 +110,7 @@ static void write_presets(const char *folder)
                         (double)s->values[i]);
             fprintf(file, " ;\n    state:state [ <" MASK_URI "> <%s> ] .\n", s->file);
         }
-    finish(file);
+    turtle_finish(file);
 }
 
 /* Begins a port. The caller closes it with "]". */
@@ -238,7 +238,7 @@ static void write_plugin(const char *folder, const struct variant *v, const char
 {
     int minor = 0, micro = 0, index = 0;
     sscanf(version, "%*d.%d.%d", &minor, &micro);
-    FILE *file = create(folder, v->symbol, ".ttl");
+    FILE *file = turtle_create(folder, v->symbol, ".ttl");
     bool is_bank = v->n_sources > 0;
     const char *kind = is_bank ? "SpatialPlugin" : variant_is_filter(v) ? "FilterPlugin" : "ReverbPlugin";
     for (int side = 0; side < N_SIDES; side++)
@@ -278,7 +278,7 @@ static void write_plugin(const char *folder, const struct variant *v, const char
     fputs(" .\n\n<urn:haloconv>\n    a doap:Project ;\n    doap:name \"haloconv\" ;\n"
           "    doap:maintainer [ a foaf:Person ; foaf:name \"The haloconv authors\" ] .\n",
           file);
-    finish(file);
+    turtle_finish(file);
 }
 
 int main(int argc, char **argv)

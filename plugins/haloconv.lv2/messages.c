@@ -67,7 +67,7 @@ static struct message message_read(const struct uris *uris, const LV2_Atom *atom
 }
 
 /* Returns the text of the value, without a final 0; NULL: the value is not a text. */
-static const char *text_of(const struct uris *uris, const LV2_Atom *value, size_t *length)
+static const char *atom_text_of(const struct uris *uris, const LV2_Atom *value, size_t *length)
 {
     if (!value || (value->type != uris->atom_Path && value->type != uris->atom_String)) return NULL;
     *length = strnlen((const char *)(value + 1), value->size);
@@ -77,7 +77,7 @@ static const char *text_of(const struct uris *uris, const LV2_Atom *value, size_
 LV2_URID patch_property(const struct uris *uris, const LV2_Atom *atom, const char **text, size_t *length)
 {
     struct message m = message_read(uris, atom);
-    *text = m.otype == uris->patch_Set ? text_of(uris, m.value, length) : NULL;
+    *text = m.otype == uris->patch_Set ? atom_text_of(uris, m.value, length) : NULL;
     return *text ? m.parameter : 0;
 }
 
@@ -88,7 +88,7 @@ enum patch patch_read(const struct uris *uris, const LV2_Atom *atom, int *side, 
     bool is_mask = m.parameter == uris->masks[*side];
     if (m.otype == uris->patch_Get)
         return !m.parameter || is_mask || m.parameter == uris->status ? PATCH_GET : PATCH_NONE;
-    *path = m.otype == uris->patch_Set && is_mask ? text_of(uris, m.value, length) : NULL;
+    *path = m.otype == uris->patch_Set && is_mask ? atom_text_of(uris, m.value, length) : NULL;
     return *path && *length > 0 ? PATCH_SET : PATCH_NONE;
 }
 

@@ -61,7 +61,7 @@ struct plugin {
 
 /* ---- work: worker and setup --------------------------------------------------------------------- */
 
-static void report(void *data, int level, const char *text)
+static void lv2_report(void *data, int level, const char *text)
 {
     struct plugin *p = data;
     if (level == HC_LIVE_ERROR)
@@ -80,14 +80,14 @@ static void get_status(struct plugin *p, char masks[N_SIDES][CORE_PATH_BYTES], c
 }
 
 /* The next run() notifies the host; run() must not be running. */
-static void read_status(struct plugin *p)
+static void lv2_read_status(struct plugin *p)
 {
     get_status(p, p->masks, p->status);
     p->must_notify = true;
 }
 
-static LV2_Worker_Status work(LV2_Handle handle, LV2_Worker_Respond_Function respond, LV2_Worker_Respond_Handle to,
-                              uint32_t size, const void *data)
+static LV2_Worker_Status lv2_work(LV2_Handle handle, LV2_Worker_Respond_Function respond, LV2_Worker_Respond_Handle to,
+                                  uint32_t size, const void *data)
 {
     (void)size, (void)data;
     struct plugin *p = handle;
@@ -136,7 +136,7 @@ static void schedule(struct plugin *p, LV2_Worker_Schedule *to)
 }
 
 /* Convolves frames from...to - 1. */
-static void play(struct plugin *p, uint32_t from, uint32_t to)
+static void lv2_play(struct plugin *p, uint32_t from, uint32_t to)
 {
     const float *in[MAX_CHANNELS];
     float *out[MAX_CHANNELS];
@@ -160,7 +160,7 @@ static void play_with_messages(struct plugin *p, uint32_t n_frames)
             if (patch != PATCH_SET) continue;
             int64_t at = event->time.frames;
             if (at > done && at <= n_frames) {
-                play(p, done, (uint32_t)at);
+                lv2_play(p, done, (uint32_t)at);
                 done = (uint32_t)at;
             }
             if (core_request_mask(p->core, side, path, length)) {
@@ -171,10 +171,10 @@ static void play_with_messages(struct plugin *p, uint32_t n_frames)
                 p->must_notify = true; /* the mask that plays stays */
             }
         }
-    if (done < n_frames) play(p, done, n_frames);
+    if (done < n_frames) lv2_play(p, done, n_frames);
 }
 
-static void notify(struct plugin *p, uint32_t n_frames)
+static void lv2_notify(struct plugin *p, uint32_t n_frames)
 {
     if (!p->map || !p->messages_out) return;
     LV2_Atom_Forge_Frame sequence;
@@ -191,7 +191,7 @@ static void notify(struct plugin *p, uint32_t n_frames)
     lv2_atom_forge_pop(&p->forge, &sequence);
 }
 
-static void run(LV2_Handle handle, uint32_t n_frames)
+static void lv2_run(LV2_Handle handle, uint32_t n_frames)
 {
     struct plugin *p = handle;
     for (int c = 0; c < N_CONTROLS; c++)
@@ -199,12 +199,12 @@ static void run(LV2_Handle handle, uint32_t n_frames)
     core_process(p->core, NULL, NULL, 0, NULL); /* the controls hold before the messages */
     play_with_messages(p, n_frames);
     schedule(p, p->schedule);
-    notify(p, n_frames);
+    lv2_notify(p, n_frames);
     for (int c = 0; c < N_CONTROLS; c++)
         if (p->control[c] && controls[c].flags & CONTROL_OUTPUT) *p->control[c] = core_get(p->core, c);
 }
 
-static void connect_port(LV2_Handle handle, uint32_t port, void *data)
+static void lv2_connect_port(LV2_Handle handle, uint32_t port, void *data)
 {
     struct plugin *p = handle;
     uint32_t n_in = (uint32_t)p->variant->n_in, n_out = (uint32_t)p->variant->n_out;
@@ -223,15 +223,15 @@ static void connect_port(LV2_Handle handle, uint32_t port, void *data)
 
 /* ---- setup -------------------------------------------------------------------------------------- */
 
-static void activate(LV2_Handle handle)
+static void lv2_activate(LV2_Handle handle)
 {
     struct plugin *p = handle;
     atomic_store(&p->is_scheduled, false); /* a host may drop its queue in deactivate() */
-    if (core_activate(p->core)) read_status(p);
+    if (core_activate(p->core)) lv2_read_status(p);
     p->is_active = true;
 }
 
-static void deactivate(LV2_Handle handle)
+static void lv2_deactivate(LV2_Handle handle)
 {
     struct plugin *p = handle;
     core_deactivate(p->core);
@@ -253,7 +253,7 @@ static int usual_block(const struct uris *uris, const LV2_Options_Option *option
     return max > 0 && block > max ? max : block;
 }
 
-static void cleanup(LV2_Handle handle)
+static void lv2_cleanup(LV2_Handle handle)
 {
     struct plugin *p = handle;
     core_free(p->core);
@@ -265,13 +265,13 @@ static struct core *make_core(struct plugin *p, const char *bundle)
     char folder[CORE_PATH_BYTES];
     bundle_folder(bundle, folder);
     return core_new(p->variant, folder,
-                    &(struct core_host){p, p->schedule ? CORE_HOST_WORKER : CORE_NO_WORKER, report, NULL});
+                    &(struct core_host){p, p->schedule ? CORE_HOST_WORKER : CORE_NO_WORKER, lv2_report, NULL});
 }
 
 static const LV2_Descriptor descriptors[N_VARIANTS];
 
-static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, const char *bundle,
-                              const LV2_Feature *const *features)
+static LV2_Handle lv2_instantiate(const LV2_Descriptor *descriptor, double rate, const char *bundle,
+                                  const LV2_Feature *const *features)
 {
     struct plugin *p = calloc(1, sizeof *p);
     if (!p) return NULL;
@@ -290,13 +290,13 @@ static LV2_Handle instantiate(const LV2_Descriptor *descriptor, double rate, con
     int block = usual_block(&p->uris, p->map ? options : NULL);
     if (p->core && core_open(p->core, (int)lrint(rate), block, why, sizeof why)) return p;
     lv2_log_error(&p->log, "haloconv: %s\n", why);
-    cleanup(p);
+    lv2_cleanup(p);
     return NULL;
 }
 
 /* ---- state -------------------------------------------------------------------------------------- */
 
-static void path_free(const LV2_State_Free_Path *free_path, char *path)
+static void lv2_path_free(const LV2_State_Free_Path *free_path, char *path)
 {
     if (free_path)
         free_path->free_path(free_path->handle, path);
@@ -319,12 +319,12 @@ static LV2_State_Status save_side(struct plugin *p, int side, LV2_State_Store_Fu
     if (!mapped) return LV2_STATE_ERR_UNKNOWN;
     LV2_State_Status status = store(to, p->uris.masks[side], mapped, strlen(mapped) + 1, p->uris.atom_Path,
                                     LV2_STATE_IS_POD | LV2_STATE_IS_PORTABLE);
-    path_free(lv2_features_data(features, LV2_STATE__freePath), mapped);
+    lv2_path_free(lv2_features_data(features, LV2_STATE__freePath), mapped);
     return status;
 }
 
-static LV2_State_Status save(LV2_Handle handle, LV2_State_Store_Function store, LV2_State_Handle to, uint32_t flags,
-                             const LV2_Feature *const *features)
+static LV2_State_Status lv2_save(LV2_Handle handle, LV2_State_Store_Function store, LV2_State_Handle to, uint32_t flags,
+                                 const LV2_Feature *const *features)
 {
     (void)flags;
     struct plugin *p = handle;
@@ -357,12 +357,12 @@ static LV2_State_Status path_of_state(struct plugin *p, int side, LV2_State_Retr
         return LV2_STATE_ERR_NO_SPACE;
     char *absolute = map_path && given[0] ? map_path->absolute_path(map_path->handle, given) : NULL;
     snprintf(path, CORE_PATH_BYTES, "%s", absolute ? absolute : given);
-    if (absolute) path_free(lv2_features_data(features, LV2_STATE__freePath), absolute);
+    if (absolute) lv2_path_free(lv2_features_data(features, LV2_STATE__freePath), absolute);
     return LV2_STATE_SUCCESS;
 }
 
-static LV2_State_Status restore(LV2_Handle handle, LV2_State_Retrieve_Function retrieve, LV2_State_Handle from,
-                                uint32_t flags, const LV2_Feature *const *features)
+static LV2_State_Status lv2_restore(LV2_Handle handle, LV2_State_Retrieve_Function retrieve, LV2_State_Handle from,
+                                    uint32_t flags, const LV2_Feature *const *features)
 {
     (void)flags;
     struct plugin *p = handle;
@@ -375,7 +375,7 @@ static LV2_State_Status restore(LV2_Handle handle, LV2_State_Retrieve_Function r
     LV2_Worker_Schedule *schedule_of_restore = lv2_features_data(features, LV2_WORKER__schedule);
     if (p->is_active && !schedule_of_restore) { /* the host has paused run() for this */
         core_load_now(p->core, masks[SIDE_A], masks[SIDE_B]);
-        read_status(p);
+        lv2_read_status(p);
     } else if (core_restore_masks(p->core, masks[SIDE_A], masks[SIDE_B])) { /* run() may be running */
         schedule(p, schedule_of_restore);
     }
@@ -387,11 +387,11 @@ static void get_meters(void *instance, struct core_meters *meters)
     core_get_meters(((struct plugin *)instance)->core, meters);
 }
 
-static const void *extension_data(const char *uri)
+static const void *lv2_extension_data(const char *uri)
 {
     static const struct plugin_meters meters = {get_meters};
-    static const LV2_Worker_Interface worker = {work, work_response, NULL};
-    static const LV2_State_Interface state = {save, restore};
+    static const LV2_Worker_Interface worker = {lv2_work, work_response, NULL};
+    static const LV2_State_Interface state = {lv2_save, lv2_restore};
     if (strcmp(uri, LV2_WORKER__interface) == 0) return &worker;
     if (strcmp(uri, LV2_STATE__interface) == 0) return &state;
     if (strcmp(uri, METERS_URI) == 0) return &meters;
@@ -399,7 +399,8 @@ static const void *extension_data(const char *uri)
 }
 
 #define DESCRIPTOR(symbol, name, n_in, n_out, n_sources, mask)                                                         \
-    {PLUGIN_URI #symbol, instantiate, connect_port, activate, run, deactivate, cleanup, extension_data},
+    {PLUGIN_URI #symbol, lv2_instantiate, lv2_connect_port,  lv2_activate, lv2_run,                                    \
+     lv2_deactivate,     lv2_cleanup,     lv2_extension_data},
 static const LV2_Descriptor descriptors[N_VARIANTS] = {VARIANTS(DESCRIPTOR)};
 
 LV2_SYMBOL_EXPORT const LV2_Descriptor *lv2_descriptor(uint32_t index)

@@ -39,7 +39,7 @@ static uint32_t first_control(const struct ui *ui)
     return (uint32_t)(ui->variant->n_in + ui->variant->n_out);
 }
 
-static uint32_t port_of(const struct ui *ui, int control)
+static uint32_t ui_port_of(const struct ui *ui, int control)
 {
     int i = 0;
     while (variant_port_control(ui->variant, i) != control) i++;
@@ -77,7 +77,7 @@ static void port_event(LV2UI_Handle handle, uint32_t port, uint32_t size, uint32
     ui->is_loading = false;
 }
 
-static void send_message(struct ui *ui, const char *path) /* NULL: asks for masks and status */
+static void ui_send_message(struct ui *ui, const char *path) /* NULL: asks for masks and status */
 {
     uint64_t buffer[MESSAGE_BYTES / sizeof(uint64_t)];
     const LV2_Atom *message = (const LV2_Atom *)(const void *)buffer;
@@ -91,41 +91,41 @@ static void send_message(struct ui *ui, const char *path) /* NULL: asks for mask
 
 /* ---- what the window shows and sets ------------------------------------------------------------- */
 
-static double get(void *data, int control)
+static double ui_get(void *data, int control)
 {
     return (double)((const struct ui *)data)->values[control];
 }
 
 static void touch(const struct ui *ui, int control, bool is_held)
 {
-    if (ui->touch) ui->touch->touch(ui->touch->handle, port_of(ui, control), is_held);
+    if (ui->touch) ui->touch->touch(ui->touch->handle, ui_port_of(ui, control), is_held);
 }
 
-static void begin(void *data, int control)
+static void ui_begin(void *data, int control)
 {
     touch(data, control, true);
 }
 
-static void set(void *data, int control, double value)
+static void ui_set(void *data, int control, double value)
 {
     struct ui *ui = data;
     ui->values[control] = control_limit(control, value);
-    ui->write(ui->host, port_of(ui, control), sizeof(float), 0, &ui->values[control]);
+    ui->write(ui->host, ui_port_of(ui, control), sizeof(float), 0, &ui->values[control]);
 }
 
-static void end(void *data, int control)
+static void ui_end(void *data, int control)
 {
     touch(data, control, false);
 }
 
-static void load(void *data, const char *path)
+static void ui_load(void *data, const char *path)
 {
     struct ui *ui = data;
     ui->is_loading = true; /* the plugin answers with mask and status */
-    send_message(ui, path);
+    ui_send_message(ui, path);
 }
 
-static void state(void *data, struct window_state *to)
+static void ui_state(void *data, struct window_state *to)
 {
     const struct ui *ui = data;
     struct core_meters meters = {.engine = ""};
@@ -136,7 +136,7 @@ static void state(void *data, struct window_state *to)
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
-static void cleanup(LV2UI_Handle handle)
+static void ui_cleanup(LV2UI_Handle handle)
 {
     struct ui *ui = handle;
     window_close(ui->window);
@@ -171,7 +171,7 @@ static const struct variant *variant_of(const char *plugin_uri)
     return NULL;
 }
 
-static bool open_window(struct ui *ui, const LV2_Feature *const *features, double scale, char *why, size_t cap)
+static bool ui_open_window(struct ui *ui, const LV2_Feature *const *features, double scale, char *why, size_t cap)
 {
     const LV2UI_Resize *host = lv2_features_data(features, LV2_UI__resize);
     int width, height;
@@ -181,11 +181,11 @@ static bool open_window(struct ui *ui, const LV2_Feature *const *features, doubl
     return (ui->window = window_open(&ui->content.model, &config, why, cap));
 }
 
-static LV2UI_Handle instantiate(const LV2UI_Descriptor *descriptor, const char *plugin_uri, const char *bundle,
-                                LV2UI_Write_Function write, LV2UI_Controller host, LV2UI_Widget *widget,
-                                const LV2_Feature *const *features)
+static LV2UI_Handle ui_instantiate(const LV2UI_Descriptor *descriptor, const char *plugin_uri, const char *bundle,
+                                   LV2UI_Write_Function write, LV2UI_Controller host, LV2UI_Widget *widget,
+                                   const LV2_Feature *const *features)
 {
-    static const struct plugin_window_face calls = {get, begin, set, end, load, state};
+    static const struct plugin_window_face calls = {ui_get, ui_begin, ui_set, ui_end, ui_load, ui_state};
     (void)descriptor;
     char folder[CORE_PATH_BYTES], why[400] = "this is not a plugin of haloconv, or the host has no URIDs";
     const struct variant *variant = variant_of(plugin_uri);
@@ -205,17 +205,17 @@ static LV2UI_Handle instantiate(const LV2UI_Descriptor *descriptor, const char *
         plugin_window_init(&ui->content, variant, folder, &calls, ui);
     }
     double scale = ui ? scale_of(ui, map, lv2_features_data(features, LV2_OPTIONS__options)) : 0;
-    if (!ui || !open_window(ui, features, scale, why, sizeof why)) {
+    if (!ui || !ui_open_window(ui, features, scale, why, sizeof why)) {
         fprintf(stderr, "haloconv: %s\n", why);
         free(ui);
         return NULL;
     }
-    send_message(ui, NULL);
+    ui_send_message(ui, NULL);
     *widget = (LV2UI_Widget)window_id(ui->window);
     return ui;
 }
 
-static const void *extension_data(const char *uri)
+static const void *ui_extension_data(const char *uri)
 {
     static const LV2UI_Idle_Interface idle_interface = {idle};
     static const LV2UI_Resize resize_interface = {NULL, resize};
@@ -225,6 +225,6 @@ static const void *extension_data(const char *uri)
 
 LV2_SYMBOL_EXPORT const LV2UI_Descriptor *lv2ui_descriptor(uint32_t index)
 {
-    static const LV2UI_Descriptor descriptor = {UI_URI, instantiate, cleanup, port_event, extension_data};
+    static const LV2UI_Descriptor descriptor = {UI_URI, ui_instantiate, ui_cleanup, port_event, ui_extension_data};
     return index == 0 ? &descriptor : NULL;
 }

@@ -55,7 +55,7 @@ static v3_result V3_API get_class_3(void *self, int32_t index, struct v3_class_i
     return V3_OK;
 }
 
-static v3_result V3_API get_info(void *self, struct v3_factory_info *info)
+static v3_result V3_API factory_get_info(void *self, struct v3_factory_info *info)
 {
     (void)self;
     if (!info) return V3_INVALID_ARG;
@@ -70,7 +70,7 @@ static int32_t V3_API num_classes(void *self)
     return N_VARIANTS;
 }
 
-static v3_result V3_API create(void *self, const v3_tuid id, const v3_tuid iid, void **to)
+static v3_result V3_API factory_create(void *self, const v3_tuid id, const v3_tuid iid, void **to)
 {
     (void)self;
     char folder[CORE_PATH_BYTES];
@@ -97,13 +97,13 @@ static v3_result V3_API set_host_context(void *self, struct v3_funknown **host)
 }
 
 /* The factory lives as long as the library. */
-static uint32_t V3_API keep(void *self)
+static uint32_t V3_API factory_keep(void *self)
 {
     (void)self;
     return 1;
 }
 
-static v3_result V3_API query(void *self, const v3_tuid iid, void **to)
+static v3_result V3_API factory_query(void *self, const v3_tuid iid, void **to)
 {
     static const v3_tuid *const own[] = {&v3_funknown_iid, &v3_plugin_factory_iid, &v3_plugin_factory_2_iid,
                                          &v3_plugin_factory_3_iid};
@@ -116,13 +116,13 @@ static v3_result V3_API query(void *self, const v3_tuid iid, void **to)
 
 EXPORT const void *GetPluginFactory(void)
 {
-    static const struct v3_plugin_factory_3 calls = {.query_interface = query,
-                                                     .ref = keep,
-                                                     .unref = keep,
-                                                     .get_factory_info = get_info,
+    static const struct v3_plugin_factory_3 calls = {.query_interface = factory_query,
+                                                     .ref = factory_keep,
+                                                     .unref = factory_keep,
+                                                     .get_factory_info = factory_get_info,
                                                      .num_classes = num_classes,
                                                      .get_class_info = get_class,
-                                                     .create_instance = create,
+                                                     .create_instance = factory_create,
                                                      .get_class_info_2 = get_class_2,
                                                      .get_class_info_utf16 = get_class_3,
                                                      .set_host_context = set_host_context};

@@ -101,19 +101,19 @@ static struct vst3 *of(void *self)
 
 VST3_COUNTED(struct vst3, vst3, controller)
 
-static v3_result V3_API initialize(void *self, struct v3_funknown **context)
+static v3_result V3_API controller_initialize(void *self, struct v3_funknown **context)
 {
     (void)self, (void)context;
     return V3_OK;
 }
 
-static v3_result V3_API terminate(void *self)
+static v3_result V3_API controller_terminate(void *self)
 {
     (void)self;
     return V3_OK;
 }
 
-static bool is_preset(const struct vst3 *face, v3_param_id id)
+static bool controller_is_preset(const struct vst3 *face, v3_param_id id)
 {
     return id == VST3_PRESET && vst3_n_presets(face) > 0;
 }
@@ -137,12 +137,12 @@ static v3_result V3_API no_state(void *self, struct v3_bstream **stream)
     return V3_NOT_IMPLEMENTED;
 }
 
-static int32_t V3_API count(void *self)
+static int32_t V3_API controller_count(void *self)
 {
     const struct vst3 *face = of(self);
     int32_t n = 0;
     for (int c = 0; c < N_CONTROLS; c++) n += is_param(face, c);
-    return n + is_preset(face, VST3_PRESET);
+    return n + controller_is_preset(face, VST3_PRESET);
 }
 
 /* Returns the control of parameter `index`, from 0; N_CONTROLS: it is Preset, the last one. */
@@ -153,10 +153,10 @@ static int param_at(const struct vst3 *face, int32_t index)
     return control;
 }
 
-static v3_result V3_API get_info(void *self, int32_t index, struct v3_param_info *info)
+static v3_result V3_API controller_get_info(void *self, int32_t index, struct v3_param_info *info)
 {
     const struct vst3 *face = of(self);
-    if (index < 0 || index >= count(self) || !info) return V3_INVALID_ARG;
+    if (index < 0 || index >= controller_count(self) || !info) return V3_INVALID_ARG;
     int control = param_at(face, index);
     if (control == N_CONTROLS) {
         *info = (struct v3_param_info){.param_id = VST3_PRESET,
@@ -189,7 +189,7 @@ static v3_result V3_API get_text(void *self, v3_param_id id, double normalised, 
     const struct vst3 *face = of(self);
     char text[64];
     int control = vst3_find(face, id);
-    if (is_preset(face, id) && to)
+    if (controller_is_preset(face, id) && to)
         return vst3_text(vst3_preset_text(face, vst3_preset_choice(face, normalised)), to, 128), V3_OK;
     if (control == N_CONTROLS || !to) return V3_INVALID_ARG;
     control_text(control, to_plain(control, normalised), text, sizeof text);
@@ -201,13 +201,13 @@ static v3_result V3_API get_text(void *self, v3_param_id id, double normalised, 
     return V3_OK;
 }
 
-static v3_result V3_API read_text(void *self, v3_param_id id, int16_t *input, double *normalised)
+static v3_result V3_API controller_read_text(void *self, v3_param_id id, int16_t *input, double *normalised)
 {
     const struct vst3 *face = of(self);
     char text[128];
     double plain;
     int control = vst3_find(face, id);
-    bool is_list = is_preset(face, id);
+    bool is_list = controller_is_preset(face, id);
     if ((control == N_CONTROLS && !is_list) || !input || !normalised) return V3_INVALID_ARG;
     from_utf16(input, text, sizeof text);
     if (is_list) {
@@ -224,7 +224,7 @@ static double V3_API normalised_to_plain(void *self, v3_param_id id, double norm
 {
     const struct vst3 *face = of(self);
     int control = vst3_find(face, id);
-    if (is_preset(face, id)) return vst3_preset_choice(face, normalised);
+    if (controller_is_preset(face, id)) return vst3_preset_choice(face, normalised);
     return control < N_CONTROLS ? to_plain(control, normalised) : 0;
 }
 
@@ -232,15 +232,15 @@ static double V3_API plain_to_normalised(void *self, v3_param_id id, double plai
 {
     const struct vst3 *face = of(self);
     int control = vst3_find(face, id);
-    if (is_preset(face, id)) return preset_share(face, plain);
+    if (controller_is_preset(face, id)) return preset_share(face, plain);
     return control < N_CONTROLS ? from_plain(control, plain) : 0;
 }
 
-static double V3_API get_value(void *self, v3_param_id id)
+static double V3_API controller_get_value(void *self, v3_param_id id)
 {
     const struct vst3 *face = of(self);
     int control = vst3_find(face, id);
-    if (is_preset(face, id)) return preset_share(face, vst3_preset_now(face));
+    if (controller_is_preset(face, id)) return preset_share(face, vst3_preset_now(face));
     if (control == N_CONTROLS) return 0;
     return vst3_to_normalised(control, vst3_is_meter(control) ? (double)core_get(face->core, control)
                                                               : atomic_load(&face->shown[control]));
@@ -251,7 +251,7 @@ static v3_result V3_API set_value(void *self, v3_param_id id, double normalised)
 {
     struct vst3 *face = of(self);
     int control = vst3_find(face, id);
-    if (is_preset(face, id)) return vst3_preset_load(face, vst3_preset_choice(face, normalised)), V3_OK;
+    if (controller_is_preset(face, id)) return vst3_preset_load(face, vst3_preset_choice(face, normalised)), V3_OK;
     if (control == N_CONTROLS) return V3_INVALID_ARG;
     if (vst3_is_meter(control)) return V3_OK;
     const double value = vst3_from_normalised(control, normalised);
@@ -280,18 +280,18 @@ static struct v3_plugin_view **V3_API create_view(void *self, const char *name)
 }
 
 const struct v3_edit_controller vst3_controller = {VST3_CALLS(controller),
-                                                   .initialize = initialize,
-                                                   .terminate = terminate,
+                                                   .initialize = controller_initialize,
+                                                   .terminate = controller_terminate,
                                                    .set_component_state = set_component_state,
                                                    .set_state = no_state,
                                                    .get_state = no_state,
-                                                   .get_parameter_count = count,
-                                                   .get_parameter_info = get_info,
+                                                   .get_parameter_count = controller_count,
+                                                   .get_parameter_info = controller_get_info,
                                                    .get_parameter_string_for_value = get_text,
-                                                   .get_parameter_value_for_string = read_text,
+                                                   .get_parameter_value_for_string = controller_read_text,
                                                    .normalised_parameter_to_plain = normalised_to_plain,
                                                    .plain_parameter_to_normalised = plain_to_normalised,
-                                                   .get_parameter_normalised = get_value,
+                                                   .get_parameter_normalised = controller_get_value,
                                                    .set_parameter_normalised = set_value,
                                                    .set_component_handler = set_handler,
                                                    .create_view = create_view};

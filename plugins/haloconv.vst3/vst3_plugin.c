@@ -145,7 +145,7 @@ static v3_result V3_API get_speakers(void *self, int32_t direction, int32_t inde
 
 /* ---- life --------------------------------------------------------------------------------------- */
 
-static v3_result V3_API initialize(void *self, struct v3_funknown **context)
+static v3_result V3_API component_initialize(void *self, struct v3_funknown **context)
 {
     (void)self, (void)context;
     return V3_OK;
@@ -174,7 +174,7 @@ static v3_result V3_API set_active(void *self, v3_bool is_on)
     return V3_OK;
 }
 
-static v3_result V3_API terminate(void *self)
+static v3_result V3_API component_terminate(void *self)
 {
     vst3_controller.set_component_handler(&VST3_OF(self, component)->controller, NULL); /* the host's objects end */
     return set_active(self, false);
@@ -242,12 +242,18 @@ static v3_result V3_API get_state(void *self, struct v3_bstream **stream)
     return good ? V3_OK : V3_INTERNAL_ERR;
 }
 
-static const struct v3_component component = {VST3_CALLS(component),        .initialize = initialize,
-                                              .terminate = terminate,       .get_controller_class_id = controller_class,
-                                              .set_io_mode = set_io_mode,   .get_bus_count = bus_count,
-                                              .get_bus_info = bus_info,     .get_routing_info = routing_info,
-                                              .activate_bus = activate_bus, .set_active = set_active,
-                                              .set_state = set_state,       .get_state = get_state};
+static const struct v3_component component = {VST3_CALLS(component),
+                                              .initialize = component_initialize,
+                                              .terminate = component_terminate,
+                                              .get_controller_class_id = controller_class,
+                                              .set_io_mode = set_io_mode,
+                                              .get_bus_count = bus_count,
+                                              .get_bus_info = bus_info,
+                                              .get_routing_info = routing_info,
+                                              .activate_bus = activate_bus,
+                                              .set_active = set_active,
+                                              .set_state = set_state,
+                                              .get_state = get_state};
 
 /* ---- processor ---------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@ enum {
 };
 
 /* The queue of a control, at the line between two of its points. */
-struct ramp {
+struct value_ramp {
     struct v3_param_value_queue **queue;
     int control;
     int32_t next, n;   /* point after this line; number of points */
@@ -20,7 +20,7 @@ static const int64_t ENDED = INT64_MAX;
 
 /* ---- queues ------------------------------------------------------------------------------------- */
 
-static void ramp_next(struct ramp *r)
+static void ramp_next(struct value_ramp *r)
 {
     r->from = r->to;
     r->start = r->end;
@@ -34,7 +34,7 @@ static void ramp_next(struct ramp *r)
 }
 
 /* Finds the queues of the controls that a host sets, each control once. Returns their number. */
-static int open_ramps(struct vst3 *face, struct v3_param_changes **changes, struct ramp ramps[N_CONTROLS])
+static int open_ramps(struct vst3 *face, struct v3_param_changes **changes, struct value_ramp ramps[N_CONTROLS])
 {
     int n = 0, n_queues = changes ? (*changes)->get_param_count(changes) : 0;
     bool is_open[N_CONTROLS] = {false};
@@ -43,17 +43,17 @@ static int open_ramps(struct vst3 *face, struct v3_param_changes **changes, stru
         int control = queue ? vst3_find(face, (*queue)->get_param_id(queue)) : N_CONTROLS;
         if (control == N_CONTROLS || vst3_is_meter(control) || is_open[control]) continue;
         is_open[control] = true;
-        ramps[n] = (struct ramp){.queue = queue,
-                                 .control = control,
-                                 .n = (*queue)->get_point_count(queue),
-                                 .end = vst3_to_normalised(control, (double)core_get(face->core, control))};
+        ramps[n] = (struct value_ramp){.queue = queue,
+                                       .control = control,
+                                       .n = (*queue)->get_point_count(queue),
+                                       .end = vst3_to_normalised(control, (double)core_get(face->core, control))};
         ramp_next(&ramps[n++]);
     }
     return n;
 }
 
 /* Sets the control to its value at a frame. */
-static void ramp_apply(struct core *core, struct ramp *r, int64_t frame)
+static void ramp_apply(struct core *core, struct value_ramp *r, int64_t frame)
 {
     while (r->to <= frame) ramp_next(r);
     double x = r->start;
@@ -63,9 +63,9 @@ static void ramp_apply(struct core *core, struct ramp *r, int64_t frame)
 }
 
 /* Returns the frame, at most n, up to which no control changes after frame `at`. */
-static int64_t next_change(const struct ramp *ramps, int n_ramps, int64_t at, int64_t n)
+static int64_t next_change(const struct value_ramp *ramps, int n_ramps, int64_t at, int64_t n)
 {
-    for (const struct ramp *r = ramps; r < ramps + n_ramps; r++) {
+    for (const struct value_ramp *r = ramps; r < ramps + n_ramps; r++) {
         bool is_ramp = r->to != ENDED && r->start != r->end && controls[r->control].kind < CONTROL_INTEGER;
         int64_t end = is_ramp && r->to - at > RAMP_STEP ? at + RAMP_STEP : r->to;
         if (end < n) n = end;
@@ -91,14 +91,14 @@ static void send_meters(struct vst3 *face, struct v3_param_changes **changes, in
 }
 
 struct block_ramps {
-    struct ramp ramps[N_CONTROLS];
+    struct value_ramp ramps[N_CONTROLS];
     int n;
     struct core *core;
     int64_t first; /* frame of the block where a piece begins */
 };
 
 /* For struct core_events. */
-static int apply(void *data, int frame)
+static int vst3_apply(void *data, int frame)
 {
     struct block_ramps *b = data;
     int64_t at = b->first + frame;
@@ -109,7 +109,7 @@ static int apply(void *data, int frame)
 /* ---- samples ------------------------------------------------------------------------------------ */
 
 /* Are the channels there? */
-static bool is_complete(const struct v3_audio_bus_buffers *buses, int32_t n_buses, int n_channels)
+static bool vst3_is_complete(const struct v3_audio_bus_buffers *buses, int32_t n_buses, int n_channels)
 {
     if (!buses || n_buses != 1 || buses->num_channels != n_channels || !buses->channel_buffers_32) return false;
     for (int ch = 0; ch < n_channels; ch++)
@@ -118,8 +118,8 @@ static bool is_complete(const struct v3_audio_bus_buffers *buses, int32_t n_buse
 }
 
 /* At most PIECE frames, of 64 bits or without an input. The output may be the input. */
-static void play_piece(struct vst3 *face, const struct v3_process_data *d, bool has_input, int64_t at, int n,
-                       struct block_ramps *block)
+static void vst3_play_piece(struct vst3 *face, const struct v3_process_data *d, bool has_input, int64_t at, int n,
+                            struct block_ramps *block)
 {
     const struct variant *v = core_variant(face->core);
     const bool is_double = d->symbolic_sample_size == V3_SAMPLE_64;
@@ -133,22 +133,22 @@ static void play_piece(struct vst3 *face, const struct v3_process_data *d, bool 
     for (int ch = 0; ch < v->n_out; ch++)
         to[ch] = is_double ? face->pieces[v->n_in + ch] : d->outputs->channel_buffers_32[ch] + at;
     block->first = at;
-    core_process(face->core, from, to, n, &(struct core_events){apply, block});
+    core_process(face->core, from, to, n, &(struct core_events){vst3_apply, block});
     for (int ch = 0; is_double && ch < v->n_out; ch++)
         for (int i = 0; i < n; i++) d->outputs->channel_buffers_64[ch][at + i] = (double)to[ch][i];
 }
 
 /* Hosts turn a bus off by taking its channels away. */
-static void play(struct vst3 *face, const struct v3_process_data *d, struct block_ramps *block)
+static void vst3_play_block(struct vst3 *face, const struct v3_process_data *d, struct block_ramps *block)
 {
     int n = d->nframes;
-    const bool has_input = is_complete(d->inputs, d->num_input_buses, core_variant(face->core)->n_in);
+    const bool has_input = vst3_is_complete(d->inputs, d->num_input_buses, core_variant(face->core)->n_in);
     if (d->symbolic_sample_size == V3_SAMPLE_64 || !has_input)
         for (int at = 0; at < n; at += PIECE)
-            play_piece(face, d, has_input, at, n - at < PIECE ? n - at : PIECE, block);
+            vst3_play_piece(face, d, has_input, at, n - at < PIECE ? n - at : PIECE, block);
     else
         core_process(face->core, (const float *const *)d->inputs->channel_buffers_32, d->outputs->channel_buffers_32, n,
-                     &(struct core_events){apply, block});
+                     &(struct core_events){vst3_apply, block});
 }
 
 v3_result V3_API vst3_process(void *self, struct v3_process_data *d)
@@ -159,12 +159,12 @@ v3_result V3_API vst3_process(void *self, struct v3_process_data *d)
     if (!d || !atomic_load(&face->is_active)) return V3_NOT_INITIALIZED;
     bool is_whole =
         d->nframes <= 0 || ((d->symbolic_sample_size == V3_SAMPLE_32 || d->symbolic_sample_size == V3_SAMPLE_64) &&
-                            is_complete(d->outputs, d->num_output_buses, v->n_out));
+                            vst3_is_complete(d->outputs, d->num_output_buses, v->n_out));
     bool plays = is_whole && d->nframes > 0;
     bool was_quiet = core_is_quiet(face->core);
     block.n = open_ramps(face, d->input_params, block.ramps);
     core_set_offline(face->core, d->process_mode == V3_OFFLINE || face->setup.process_mode == V3_OFFLINE);
-    if (plays) play(face, d, &block);
+    if (plays) vst3_play_block(face, d, &block);
     for (int i = 0; i < block.n; i++) ramp_apply(face->core, &block.ramps[i], ENDED - 1); /* the last point holds */
     if (!is_whole) return V3_INVALID_ARG;
     send_meters(face, d->output_params, plays ? d->nframes : 0);

@@ -29,19 +29,19 @@ static struct view *view_of(void *self)
 
 /* ---- what the window shows and sets ------------------------------------------------------------- */
 
-static double get(void *data, int control)
+static double view_get(void *data, int control)
 {
     return atomic_load(&((const struct view *)data)->face->shown[control]);
 }
 
-static void begin(void *data, int control)
+static void view_begin(void *data, int control)
 {
     struct v3_component_handler **host = ((const struct view *)data)->face->handler;
     if (host) (*host)->begin_edit(host, control_id(control));
 }
 
 /* The core has the value at once: a host that does not process would send no queue, and save an earlier state. */
-static void set(void *data, int control, double value)
+static void view_set(void *data, int control, double value)
 {
     struct vst3 *face = ((const struct view *)data)->face;
     double limited = (double)control_limit(control, value);
@@ -52,13 +52,13 @@ static void set(void *data, int control, double value)
     if (control == A_B) vst3_notify_of_values(face); /* Preset is that of the side */
 }
 
-static void end(void *data, int control)
+static void view_end(void *data, int control)
 {
     struct v3_component_handler **host = ((const struct view *)data)->face->handler;
     if (host) (*host)->end_edit(host, control_id(control));
 }
 
-static void load(void *data, const char *path)
+static void view_load(void *data, const char *path)
 {
     struct view *view = data;
     view->face->preset = 0; /* vst3_preset_now finds the preset of another mask */
@@ -66,7 +66,7 @@ static void load(void *data, const char *path)
     view->must_notify = true;
 }
 
-static void state(void *data, struct window_state *to)
+static void view_state(void *data, struct window_state *to)
 {
     plugin_window_read(((const struct view *)data)->face->core, to);
 }
@@ -119,7 +119,7 @@ static void close_view(struct view *view)
     if (view->must_notify) notify_of_mask(view);
 }
 
-static void V3_API on_timer(void *self)
+static void V3_API view_on_timer(void *self)
 {
     struct view *view = VST3_PART_OF(self, struct view, timed);
     if (!view->window) return;
@@ -212,7 +212,7 @@ static v3_result V3_API on_focus(void *self, v3_bool is_focused)
     return V3_OK;
 }
 
-static v3_result V3_API get_size(void *self, struct v3_view_rect *size)
+static v3_result V3_API view_get_size(void *self, struct v3_view_rect *size)
 {
     const struct view *view = view_of(self);
     if (!size) return V3_INVALID_ARG;
@@ -242,7 +242,7 @@ static v3_result V3_API set_frame(void *self, struct v3_plugin_frame **host)
     return !view->window || !host || start_timer(view) ? V3_OK : V3_FALSE;
 }
 
-static v3_result V3_API can_resize(void *self)
+static v3_result V3_API view_can_resize(void *self)
 {
     (void)self;
     return V3_TRUE;
@@ -266,15 +266,15 @@ static const struct v3_plugin_view in_frame = {VST3_CALLS(in_frame),
                                                .on_wheel = on_wheel,
                                                .on_key_down = on_key,
                                                .on_key_up = on_key,
-                                               .get_size = get_size,
+                                               .get_size = view_get_size,
                                                .on_size = on_size,
                                                .on_focus = on_focus,
                                                .set_frame = set_frame,
-                                               .can_resize = can_resize,
+                                               .can_resize = view_can_resize,
                                                .check_size_constraint = check_size};
 
 /* A window that is open asks the host for its size at the new scale. */
-static v3_result V3_API set_scale(void *self, float scale)
+static v3_result V3_API view_set_scale(void *self, float scale)
 {
     struct view *view = VST3_PART_OF(self, struct view, scaled);
     struct v3_view_rect size = {0};
@@ -288,13 +288,14 @@ static v3_result V3_API set_scale(void *self, float scale)
     return V3_OK;
 }
 
-static const struct v3_plugin_view_content_scale scaled = {VST3_CALLS(scaled), .set_content_scale_factor = set_scale};
+static const struct v3_plugin_view_content_scale scaled = {VST3_CALLS(scaled),
+                                                           .set_content_scale_factor = view_set_scale};
 
-static const v3_timer_handler timed = {VST3_CALLS(timed), .on_timer = on_timer};
+static const v3_timer_handler timed = {VST3_CALLS(timed), .on_timer = view_on_timer};
 
 struct v3_plugin_view **vst3_view_create(struct vst3 *face)
 {
-    static const struct plugin_window_face calls = {get, begin, set, end, load, state};
+    static const struct plugin_window_face calls = {view_get, view_begin, view_set, view_end, view_load, view_state};
     struct view *view = calloc(1, sizeof *view);
     if (!view) return NULL;
     view->in_frame = &in_frame;

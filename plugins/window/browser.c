@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct entry *entry_of(const struct window *w, int row)
+static const struct entry *browser_entry_of(const struct window *w, int row)
 {
     return &w->listing->entries[w->rows[row].index];
 }
@@ -107,7 +107,7 @@ const char *browser_row_name(const struct window *w, int row)
     case ROW_ROOT:
         return i == w->model->n_folders ? w->last : root_name(w, i);
     default:
-        return entry_of(w, row)->name;
+        return browser_entry_of(w, row)->name;
     }
 }
 
@@ -121,7 +121,7 @@ void browser_row_path(const struct window *w, int row, char path[WINDOW_PATH])
     if (kind == ROW_PRESET && w->model->presets[w->rows[row].index].path)
         (void)snprintf(path, WINDOW_PATH, "%s", w->model->presets[w->rows[row].index].path);
     if (kind != ROW_FOLDER && kind != ROW_FILE) return;
-    const char *name = entry_of(w, row)->name;
+    const char *name = browser_entry_of(w, row)->name;
     const size_t length = strlen(w->folder), slash = length > 0 && w->folder[length - 1] == '/' ? 0 : 1;
     if (length + slash + strlen(name) >= WINDOW_PATH) return;
     memcpy(path, w->folder, length);
@@ -130,7 +130,7 @@ void browser_row_path(const struct window *w, int row, char path[WINDOW_PATH])
 
 /* ---- the response that is shown and loaded ----------------------------------------------------------------------- */
 
-static void show(struct window *w, const char *path)
+static void browser_show(struct window *w, const char *path)
 {
     if (strcmp(w->wanted, path) == 0) return;
     (void)snprintf(w->wanted, sizeof w->wanted, "%s", path);
@@ -154,7 +154,7 @@ static void show_selected(struct window *w)
 {
     char path[WINDOW_PATH] = "";
     if (is_response(w, selected_kind(w))) browser_row_path(w, w->selected, path);
-    show(w, path[0] ? path : mask_that_plays(w));
+    browser_show(w, path[0] ? path : mask_that_plays(w));
 }
 
 void browser_select(struct window *w, int row)

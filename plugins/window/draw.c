@@ -26,7 +26,7 @@ struct canvas {
     double scale;
 };
 
-static void use(const struct canvas *c, struct colour colour)
+static void colour_use(const struct canvas *c, struct colour colour)
 {
     cairo_set_source_rgb(c->cr, colour.r, colour.g, colour.b);
 }
@@ -45,7 +45,7 @@ static void path_box(const struct canvas *c, struct rect r, double radius)
 static void fill_box(const struct canvas *c, struct rect r, double radius, struct colour colour)
 {
     path_box(c, r, radius);
-    use(c, colour);
+    colour_use(c, colour);
     cairo_fill(c->cr);
 }
 
@@ -58,7 +58,7 @@ static void outline(const struct canvas *c, struct rect r, double radius, struct
     path_box(c, (struct rect){r.x, r.y, r.w - (int)(2 * half), r.h - (int)(2 * half)}, radius);
     cairo_restore(c->cr);
     cairo_set_line_width(c->cr, 2 * half);
-    use(c, colour);
+    colour_use(c, colour);
     cairo_stroke(c->cr);
 }
 
@@ -147,7 +147,7 @@ static void draw_text(const struct canvas *c, const char *text, struct rect r, e
     }
     cairo_font_extents(c->cr, &font);
     const double x = align == ALIGN_LEFT ? r.x : align == ALIGN_CENTRE ? r.x + (r.w - width) / 2 : r.x + r.w - width;
-    use(c, colour);
+    colour_use(c, colour);
     cairo_move_to(c->cr, rint(x), rint(r.y + (r.h + font.ascent - font.descent) / 2));
     cairo_show_text(c->cr, cut);
 }
@@ -174,7 +174,7 @@ static void draw_paragraph(const struct canvas *c, const char *text, struct rect
     }
 }
 
-static const char *name_of(const char *path)
+static const char *path_name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash && slash[1] ? slash + 1 : path;
@@ -209,9 +209,9 @@ void draw_side_text(const struct window *w, int side, char *text, size_t cap)
     if (!path[0] && w->state.side == side && w->state.mask[!side][0])
         (void)snprintf(text, cap, "%c (plays %c)", "AB"[side], "AB"[!side]);
     else if (path[0] && fabsf(gain_db) >= 0.05f)
-        (void)snprintf(text, cap, "%c  %.1f dB  %s", "AB"[side], gain_db, name_of(path));
+        (void)snprintf(text, cap, "%c  %.1f dB  %s", "AB"[side], gain_db, path_name_of(path));
     else
-        (void)snprintf(text, cap, "%c  %s", "AB"[side], path[0] ? name_of(path) : "empty");
+        (void)snprintf(text, cap, "%c  %s", "AB"[side], path[0] ? path_name_of(path) : "empty");
 }
 
 static void draw_side(const struct canvas *c, int part)
@@ -230,7 +230,7 @@ static void draw_folder(const struct canvas *c, int part)
         (void)snprintf(text, sizeof text, "Responses");
     else
         (void)snprintf(text, sizeof text, "‹  %s",
-                       w->list_view == LIST_PRESETS ? "Presets" : name_of(browser_folder_name(w)));
+                       w->list_view == LIST_PRESETS ? "Presets" : path_name_of(browser_folder_name(w)));
     draw_button(c, part, text, false, ALIGN_LEFT);
 }
 
@@ -244,7 +244,7 @@ static void draw_row(const struct canvas *c, int row, struct rect r)
     const bool leads_on = kind == ROW_PRESETS || kind == ROW_ROOT || kind == ROW_FOLDER;
     if (row == w->selected) fill_box(c, r, 4, accent_dark);
     (void)snprintf(text, sizeof text, "%s",
-                   kind == ROW_ROOT ? name_of(browser_row_name(w, row)) : browser_row_name(w, row));
+                   kind == ROW_ROOT ? path_name_of(browser_row_name(w, row)) : browser_row_name(w, row));
     set_font(c, normal, false);
     r = inset(r, 0);
     r.x += (int)(8 * c->scale), r.w -= (int)(24 * c->scale);
@@ -301,7 +301,7 @@ static void draw_time_axis(const struct canvas *c, struct rect r, double seconds
     for (int i = 1; i * step < seconds * 0.97; i++) {
         const double t = i * step, x = floor(r.x + r.w * t / seconds) + 0.5;
         char text[24];
-        use(c, raised);
+        colour_use(c, raised);
         cairo_set_line_width(c->cr, 1);
         cairo_move_to(c->cr, x, r.y);
         cairo_line_to(c->cr, x, r.y + r.h);
@@ -322,7 +322,7 @@ static void draw_waveform(const struct canvas *c, const struct preview *p, struc
     for (int i = PREVIEW_POINTS - 1; i >= 0; i--)
         cairo_line_to(c->cr, r.x + (double)r.w * i / (PREVIEW_POINTS - 1), middle - half * p->low[i] + thin);
     cairo_close_path(c->cr);
-    use(c, wave);
+    colour_use(c, wave);
     cairo_fill(c->cr);
 }
 
@@ -334,7 +334,7 @@ static void draw_decay(const struct canvas *c, const struct preview *p, struct r
     for (int db = STEP_DB; db < LOWEST_DB; db += STEP_DB) {
         const int y = r.y + r.h * db / LOWEST_DB;
         char text[16];
-        use(c, raised);
+        colour_use(c, raised);
         cairo_rectangle(c->cr, r.x, y, r.w, 1);
         cairo_fill(c->cr);
         (void)snprintf(text, sizeof text, "-%d dB", db);
@@ -350,7 +350,7 @@ static void draw_decay(const struct canvas *c, const struct preview *p, struct r
     for (int i = 0; i < PREVIEW_POINTS && isfinite(p->decay_db[i]); i++)
         cairo_line_to(c->cr, r.x + (double)r.w * i / (PREVIEW_POINTS - 1),
                       r.y - r.h * (double)p->decay_db[i] / LOWEST_DB);
-    use(c, accent);
+    colour_use(c, accent);
     cairo_set_line_width(c->cr, 1.6 * c->scale);
     cairo_stroke(c->cr);
     cairo_restore(c->cr);
@@ -365,7 +365,7 @@ static void draw_picture(const struct canvas *c, int part)
     const int head_width = inner.w - (browser_can_load(w) ? (int)(84 * c->scale) : 0);
     fill_box(c, r, 6, panel);
     set_font(c, normal, true);
-    const char *name = w->wanted[0] ? name_of(w->wanted) : "No response: choose, drop or paste a file";
+    const char *name = w->wanted[0] ? path_name_of(w->wanted) : "No response: choose, drop or paste a file";
     draw_text(c, name, (struct rect){inner.x, inner.y - row / 5, head_width, row}, ALIGN_LEFT, text_bright);
     set_font(c, small, false);
     const char *facts = !w->wanted[0] ? "" : !p ? "Reading the file" : p->error[0] ? "" : p->facts;
@@ -395,7 +395,7 @@ static void draw_circle(const struct canvas *c, int part)
     if (has_focus(c, part)) outline(c, r, 6, accent);
     if (radius < 2 * head) return;
     cairo_set_line_width(c->cr, c->scale);
-    use(c, line);
+    colour_use(c, line);
     for (int ring = 1; ring <= 3; ring++) { /* lines of equal distance */
         cairo_new_sub_path(c->cr);
         cairo_arc(c->cr, x, y, radius * ring / 3, 0, 2 * M_PI);
@@ -407,11 +407,11 @@ static void draw_circle(const struct canvas *c, int part)
     layout_value_text(w, w->model->distance, distance->max, text, sizeof text);
     draw_text(c, text, (struct rect){r.x, (int)(y + radius), r.w, letter}, ALIGN_CENTRE, text_dim);
     layout_source(w, &source_x, &source_y);
-    use(c, accent_dark);
+    colour_use(c, accent_dark);
     cairo_move_to(c->cr, x, y);
     cairo_line_to(c->cr, source_x, source_y);
     cairo_stroke(c->cr);
-    use(c, text_dim); /* a head from above */
+    colour_use(c, text_dim); /* a head from above */
     cairo_new_sub_path(c->cr);
     cairo_arc(c->cr, x, y, head, 0, 2 * M_PI);
     cairo_fill(c->cr);
@@ -419,7 +419,7 @@ static void draw_circle(const struct canvas *c, int part)
     cairo_line_to(c->cr, x, y - head * 1.5);
     cairo_line_to(c->cr, x + head / 2, y - head * 0.8);
     cairo_fill(c->cr);
-    use(c, accent);
+    colour_use(c, accent);
     cairo_new_sub_path(c->cr);
     cairo_arc(c->cr, source_x, source_y, (w->pressed == part || w->hover == part ? 8 : 7) * c->scale, 0, 2 * M_PI);
     cairo_fill(c->cr);
@@ -444,20 +444,20 @@ static void draw_knob(const struct canvas *c, int part)
               is_hot ? text_bright : text_dim);
     cairo_set_line_width(c->cr, 4 * c->scale);
     cairo_set_line_cap(c->cr, CAIRO_LINE_CAP_ROUND);
-    use(c, line);
+    colour_use(c, line);
     cairo_new_sub_path(c->cr);
     cairo_arc(c->cr, x, y, radius, from, from + whole);
     cairo_stroke(c->cr);
-    use(c, accent);
+    colour_use(c, accent);
     cairo_new_sub_path(c->cr);
     cairo_arc(c->cr, x, y, radius, fmin(zero, turn), fmax(zero, turn));
     cairo_stroke(c->cr);
-    use(c, is_hot ? line : raised);
+    colour_use(c, is_hot ? line : raised);
     cairo_new_sub_path(c->cr);
     cairo_arc(c->cr, x, y, radius - 5 * c->scale, 0, 2 * M_PI);
     cairo_fill(c->cr);
     cairo_set_line_width(c->cr, 2.4 * c->scale);
-    use(c, text_bright);
+    colour_use(c, text_bright);
     cairo_move_to(c->cr, x + (radius - 12 * c->scale) * cos(turn), y + (radius - 12 * c->scale) * sin(turn));
     cairo_line_to(c->cr, x + (radius - 6 * c->scale) * cos(turn), y + (radius - 6 * c->scale) * sin(turn));
     cairo_stroke(c->cr);
@@ -541,7 +541,7 @@ void draw_window(cairo_t *cr, const struct window *w, struct rect clip)
     cairo_save(cr);
     cairo_rectangle(cr, clip.x, clip.y, clip.w, clip.h);
     cairo_clip(cr);
-    use(&c, background);
+    colour_use(&c, background);
     cairo_paint(cr);
     if (rects_touch(w->part[PART_STRIP], clip)) draw_strip(&c, PART_STRIP); /* below the knobs */
     for (int part = 0; part < N_PARTS; part++) {

@@ -50,7 +50,7 @@ bool drop_is_over(const struct drop *drop)
     return drop->source != 0 && drop->has_files;
 }
 
-static void answer(struct drop *drop, int message, long accepts)
+static void drop_answer(struct drop *drop, int message, long accepts)
 {
     XEvent event = {.xclient = {.type = ClientMessage,
                                 .window = drop->source,
@@ -84,7 +84,7 @@ static bool offers_files(struct drop *drop, const long *data)
 }
 
 /* Reads the first file of a list, which the owner of a selection has written. */
-static void read_list(struct drop *drop, Atom property, char *path, size_t cap)
+static void drop_read_list(struct drop *drop, Atom property, char *path, size_t cap)
 {
     Atom type = 0;
     int format = 0;
@@ -99,14 +99,14 @@ static void read_list(struct drop *drop, Atom property, char *path, size_t cap)
     if (text) XFree(text); /* Xlib has put a 0 behind it */
 }
 
-static void ask(struct drop *drop, int selection, int type, Time time)
+static void drop_ask(struct drop *drop, int selection, int type, Time time)
 {
     XConvertSelection(drop->display, drop->atom[selection], drop->atom[type], drop->atom[PROPERTY], drop->window, time);
 }
 
 void drop_paste(struct drop *drop)
 {
-    ask(drop, CLIPBOARD, URI_LIST, CurrentTime);
+    drop_ask(drop, CLIPBOARD, URI_LIST, CurrentTime);
 }
 
 /* true: path has the answer of the owner of a selection. */
@@ -114,13 +114,13 @@ static bool read_selection(struct drop *drop, const XSelectionEvent *event, char
 {
     const bool is_pasted = event->selection == drop->atom[CLIPBOARD];
     if (is_pasted && event->property == None && event->target == drop->atom[URI_LIST]) {
-        ask(drop, CLIPBOARD, UTF8_STRING, event->time);
+        drop_ask(drop, CLIPBOARD, UTF8_STRING, event->time);
         return false;
     }
     if (!is_pasted && !drop->is_dropped) return false;
-    read_list(drop, event->property, path, cap);
+    drop_read_list(drop, event->property, path, cap);
     if (is_pasted) return true;
-    answer(drop, XdndFinished, path[0] != '\0');
+    drop_answer(drop, XdndFinished, path[0] != '\0');
     drop->source = 0;
     drop->is_dropped = false;
     return true;
@@ -136,12 +136,12 @@ static void answer_message(struct drop *drop, Atom type, const long *data)
     } else if (drop->source == 0 || (Window)data[0] != drop->source) {
         return;
     } else if (type == drop->atom[XdndPosition]) {
-        answer(drop, XdndStatus, drop->has_files);
+        drop_answer(drop, XdndStatus, drop->has_files);
     } else if (type == drop->atom[XdndDrop] && drop->has_files) {
         drop->is_dropped = true;
-        ask(drop, XdndSelection, URI_LIST, (Time)data[2]);
+        drop_ask(drop, XdndSelection, URI_LIST, (Time)data[2]);
     } else if (type == drop->atom[XdndDrop] || type == drop->atom[XdndLeave]) {
-        if (type == drop->atom[XdndDrop]) answer(drop, XdndFinished, 0);
+        if (type == drop->atom[XdndDrop]) drop_answer(drop, XdndFinished, 0);
         drop->source = 0;
     }
 }

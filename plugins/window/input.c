@@ -15,29 +15,29 @@ static const struct window_control *control_of(const struct window *w, int part)
     return &w->model->controls[part - PART_CONTROLS];
 }
 
-static void set(struct window *w, int i, double value)
+static void control_set(struct window *w, int i, double value)
 {
     const struct window_control *control = &w->model->controls[i];
     w->model->set(w->model->data, i, fmin(fmax(value, control->min), control->max));
     window_show_value(w, i);
 }
 
-static void set_once(struct window *w, int i, double value)
+static void control_set_once(struct window *w, int i, double value)
 {
     w->model->begin(w->model->data, i);
-    set(w, i, value);
+    control_set(w, i, value);
     w->model->end(w->model->data, i);
 }
 
 /* A step is in the control's unit, or of a hundredth of the way if the control is logarithmic. */
-static void step(struct window *w, int i, double steps)
+static void control_step(struct window *w, int i, double steps)
 {
     const struct window_control *control = &w->model->controls[i];
     const double value = w->model->get(w->model->data, i);
     if (control->kind == WINDOW_KNOB && (control->is_logarithmic || control->step <= 0))
-        set_once(w, i, control_value(control, control_position(control, value) + 0.01 * steps));
+        control_set_once(w, i, control_value(control, control_position(control, value) + 0.01 * steps));
     else
-        set_once(w, i, value + steps * (control->step > 0 ? control->step : 1));
+        control_set_once(w, i, value + steps * (control->step > 0 ? control->step : 1));
 }
 
 /* A switch changes over; a choice goes to the next, and from the last to the first. */
@@ -45,7 +45,7 @@ static void toggle(struct window *w, int i)
 {
     const struct window_control *control = &w->model->controls[i];
     const double next = w->model->get(w->model->data, i) + 1;
-    set_once(w, i, next > control->max ? control->min : next);
+    control_set_once(w, i, next > control->max ? control->min : next);
 }
 
 static void focus(struct window *w, int part)
@@ -78,7 +78,7 @@ static void end_typing(struct window *w, bool is_wanted)
     const bool is_number = w->model->from_text ? w->model->from_text(w->model->data, i, w->typed, &value)
                                                : number_read(w->typed, NAN, NAN, &value) != NULL && isfinite(value);
     if (is_number && value >= control->min && value <= control->max) {
-        set_once(w, i, value);
+        control_set_once(w, i, value);
         return;
     }
     char low[40], high[40];
@@ -96,9 +96,9 @@ static void drag_source(struct window *w, double x, double y)
 {
     const struct rect r = w->part[PART_CIRCLE];
     const double left = r.x + r.w / 2.0 - x, ahead = r.y + r.h / 2.0 - y;
-    set(w, w->model->azimuth, atan2(left, ahead) * 180 / M_PI);
-    set(w, w->model->distance,
-        control_value(&w->model->controls[w->model->distance], hypot(left, ahead) / layout_radius(w)));
+    control_set(w, w->model->azimuth, atan2(left, ahead) * 180 / M_PI);
+    control_set(w, w->model->distance,
+                control_value(&w->model->controls[w->model->distance], hypot(left, ahead) / layout_radius(w)));
 }
 
 static void press_row(struct window *w, double y, bool is_double)
@@ -123,7 +123,7 @@ static void press_control(struct window *w, double x, double y, bool is_double)
     } else if (is_inside(value, x, y)) {
         begin_typing(w);
     } else if (is_double) {
-        set_once(w, i, control->initial);
+        control_set_once(w, i, control->initial);
     } else {
         w->pressed = w->focus;
         w->press_position = control_position(control, w->model->get(w->model->data, i));
@@ -183,7 +183,7 @@ void input_motion(struct window *w, double x, double y, PuglMods mods)
         const double moved = (w->press_y - y + x - w->press_x) / (DRAG_PIXELS * w->scale);
         w->press_position = fmin(fmax(w->press_position + moved * (mods & PUGL_MOD_SHIFT ? fine : 1), 0), 1);
         w->press_x = x, w->press_y = y;
-        set(w, w->pressed - PART_CONTROLS, control_value(control, w->press_position));
+        control_set(w, w->pressed - PART_CONTROLS, control_value(control, w->press_position));
     } else {
         const int part = layout_part_at(w, x, y);
         if (part == w->hover) return;
@@ -224,9 +224,9 @@ void input_wheel(struct window *w, double x, double y, double notches, PuglMods 
     const double steps = notches * (mods & PUGL_MOD_SHIFT ? fine : 1);
     if (w->pressed != NO_PART || w->typing) return;
     if (part == PART_LIST) scroll_list(w, (int)lrint(-WHEEL_ROWS * notches));
-    if (part == PART_CIRCLE) step(w, w->model->distance, steps);
+    if (part == PART_CIRCLE) control_step(w, w->model->distance, steps);
     if (part_is_control(part))
-        step(w, part - PART_CONTROLS, control_of(w, part)->kind == WINDOW_KNOB ? steps : notches);
+        control_step(w, part - PART_CONTROLS, control_of(w, part)->kind == WINDOW_KNOB ? steps : notches);
 }
 
 /* ---- keyboard ---------------------------------------------------------------------------------------------------- */
@@ -259,8 +259,9 @@ static void key_in_circle(struct window *w, uint32_t key, double size)
     const double turn = (key == PUGL_KEY_LEFT) - (key == PUGL_KEY_RIGHT);
     const double away = (key == PUGL_KEY_UP) - (key == PUGL_KEY_DOWN);
     if (turn != 0) /* past 180 degrees it goes on at -180 */
-        set_once(w, w->model->azimuth, remainder(w->value[w->model->azimuth] + turn * size * circle_degrees, 360));
-    if (away != 0) step(w, w->model->distance, away * size);
+        control_set_once(w, w->model->azimuth,
+                         remainder(w->value[w->model->azimuth] + turn * size * circle_degrees, 360));
+    if (away != 0) control_step(w, w->model->distance, away * size);
 }
 
 static void key_in_control(struct window *w, uint32_t key, double size)
@@ -271,10 +272,10 @@ static void key_in_control(struct window *w, uint32_t key, double size)
     const double steps = (key == PUGL_KEY_UP || key == PUGL_KEY_RIGHT) -
                          (key == PUGL_KEY_DOWN || key == PUGL_KEY_LEFT) +
                          PAGE * ((key == PUGL_KEY_PAGE_UP) - (key == PUGL_KEY_PAGE_DOWN));
-    if (steps != 0) step(w, i, is_knob ? steps * size : steps);
-    if (key == PUGL_KEY_HOME) set_once(w, i, control->min);
-    if (key == PUGL_KEY_END) set_once(w, i, control->max);
-    if (key == PUGL_KEY_DELETE) set_once(w, i, control->initial);
+    if (steps != 0) control_step(w, i, is_knob ? steps * size : steps);
+    if (key == PUGL_KEY_HOME) control_set_once(w, i, control->min);
+    if (key == PUGL_KEY_END) control_set_once(w, i, control->max);
+    if (key == PUGL_KEY_DELETE) control_set_once(w, i, control->initial);
     if (key == '\r' && is_knob) begin_typing(w);
     if ((key == '\r' || key == ' ') && !is_knob) toggle(w, i);
 }

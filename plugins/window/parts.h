@@ -39,7 +39,7 @@ struct row {
     int index;                     /* of the preset, of the root folder, or of the entry in the listing           */
 };
 
-struct meter {                     /* falls by 20 dB a second                                                     */
+struct window_meter {              /* falls by 20 dB a second                                                     */
     float db, drawn_db;
 };
 
@@ -64,7 +64,7 @@ struct window {
 
     struct window_state state;     /* as drawn                                                                    */
     double value[WINDOW_MAX_CONTROLS];
-    struct meter in, out;
+    struct window_meter in, out;
     char notice[256];              /* an error of the window itself; "": none                                     */
 
     /* the list */

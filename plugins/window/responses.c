@@ -98,7 +98,7 @@ static double energy(const float *h, int n)
 }
 
 /* Draws responses h[n_responses][n] into the waveform. */
-static void draw_waveform(struct preview *preview, const float *const *h, int n_responses, int n)
+static void preview_draw_waveform(struct preview *preview, const float *const *h, int n_responses, int n)
 {
     float peak = 0;
     for (int r = 0; r < n_responses; r++)
@@ -112,7 +112,7 @@ static void draw_waveform(struct preview *preview, const float *const *h, int n_
 }
 
 /* Draws the decay of h[n], and adds its reverberation time to the facts. */
-static void draw_decay(struct preview *preview, float *h, int n, int rate)
+static void preview_draw_decay(struct preview *preview, float *h, int n, int rate)
 {
     struct decay decay;
     struct acoustics *figures = calloc(1, sizeof *figures);
@@ -142,18 +142,18 @@ static void draw_responses(struct preview *preview, const float *const *h, int n
     for (int r = 1; r < n_responses; r++)
         if (energy(h[r], n) > energy(h[loudest], n)) loudest = r;
     preview->seconds = rate > 0 ? (double)n / rate : 0;
-    draw_waveform(preview, h, n_responses, n);
+    preview_draw_waveform(preview, h, n_responses, n);
     float *copy = malloc(n * sizeof *copy);
     if (copy) {
         memcpy(copy, h[loudest], n * sizeof *copy);
-        draw_decay(preview, copy, n, rate);
+        preview_draw_decay(preview, copy, n, rate);
     }
     free(copy);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-static double megabytes(const char *path)
+static double file_megabytes(const char *path)
 {
     struct stat is;
     return stat(path, &is) == 0 && S_ISREG(is.st_mode) ? (double)is.st_size / 1e6 : 0;
@@ -163,11 +163,11 @@ static double megabytes(const char *path)
 static double megabytes_of_all(const char *path)
 {
     char why[400], file[2 * WINDOW_PATH];
-    double sum = megabytes(path);
+    double sum = file_megabytes(path);
     DIR *dir = opendir(path);
     for (struct dirent *entry = dir ? readdir(dir) : NULL; entry; entry = readdir(dir)) {
         (void)snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
-        sum += megabytes(file);
+        sum += file_megabytes(file);
     }
     if (dir) {
         closedir(dir);
@@ -175,7 +175,7 @@ static double megabytes_of_all(const char *path)
     }
     hc_responses names = {0};
     if (hc_responses_load(path, 0, 0, HC_NAMES_ONLY | HC_WITH_SOURCES, &names, why, sizeof why) == HC_OK)
-        for (int i = 0; hc_responses_file(&names, i); i++) sum += megabytes(hc_responses_file(&names, i));
+        for (int i = 0; hc_responses_file(&names, i); i++) sum += file_megabytes(hc_responses_file(&names, i));
     hc_responses_free(&names);
     return sum;
 }
@@ -188,7 +188,7 @@ static int write_length(struct preview *preview, int n, int rate)
                     seconds < 0.1 ? 1000 * seconds : seconds);
 }
 
-static void read_bank(struct preview *preview)
+static void preview_read_bank(struct preview *preview)
 {
     hc_bank_data bank = {.size = sizeof bank};
     if (hc_bank_load(preview->path, 0, NULL, &bank, preview->error, sizeof preview->error) != HC_OK) return;
@@ -216,7 +216,7 @@ static void draw_routes(struct preview *preview, const hc_responses *responses)
     for (int i = 0; i < MAX_DRAWN; i++) free(padded[i]);
 }
 
-static void read_mask(struct preview *preview, bool has_banks)
+static void preview_read_mask(struct preview *preview, bool has_banks)
 {
     hc_responses responses = {0};
     const unsigned flags = has_banks ? HC_WITH_SOURCES : 0;
@@ -251,15 +251,15 @@ static struct preview *read_preview(const char *path, bool has_banks)
         (void)snprintf(preview->error, sizeof preview->error, "%.0f MB: files of more than %d MB have no preview", mb,
                        MAX_PREVIEW_MB);
     else if (has_banks && hc_bank_is_file(path))
-        read_bank(preview);
+        preview_read_bank(preview);
     else
-        read_mask(preview, has_banks);
+        preview_read_mask(preview, has_banks);
     return preview;
 }
 
 /* ---- the thread -------------------------------------------------------------------------------------------------- */
 
-static void *work(void *arg)
+static void *responses_work(void *arg)
 {
     struct responses *r = arg;
     pthread_mutex_lock(&r->mutex);
@@ -298,7 +298,7 @@ struct responses *responses_open(bool has_banks)
     r->has_banks = has_banks;
     pthread_mutex_init(&r->mutex, NULL);
     pthread_cond_init(&r->wake, NULL);
-    if (pthread_create(&r->thread, NULL, work, r) == 0) return r;
+    if (pthread_create(&r->thread, NULL, responses_work, r) == 0) return r;
     pthread_cond_destroy(&r->wake);
     pthread_mutex_destroy(&r->mutex);
     free(r);
@@ -319,7 +319,7 @@ void responses_close(struct responses *r)
     free(r);
 }
 
-static void want(struct responses *r, bool *wants, char to[WINDOW_PATH], const char *path)
+static void responses_want(struct responses *r, bool *wants, char to[WINDOW_PATH], const char *path)
 {
     pthread_mutex_lock(&r->mutex);
     (void)snprintf(to, WINDOW_PATH, "%s", path);
@@ -330,12 +330,12 @@ static void want(struct responses *r, bool *wants, char to[WINDOW_PATH], const c
 
 void responses_want_listing(struct responses *r, const char *folder)
 {
-    want(r, &r->wants_listing, r->folder, folder);
+    responses_want(r, &r->wants_listing, r->folder, folder);
 }
 
 void responses_want_preview(struct responses *r, const char *path)
 {
-    want(r, &r->wants_preview, r->file, path);
+    responses_want(r, &r->wants_preview, r->file, path);
 }
 
 struct listing *responses_receive_listing(struct responses *r)

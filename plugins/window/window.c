@@ -49,7 +49,7 @@ static int note_loss(Display *display)
 }
 
 /* Xlib calls it after note_loss, and returns to the window after it. */
-static void go_on(Display *display, void *data)
+static void window_go_on(Display *display, void *data)
 {
     (void)display, (void)data;
 }
@@ -84,7 +84,7 @@ static void unguard(struct window *outer)
 
 /* ---- what has changed -------------------------------------------------------------------------------------------- */
 
-static struct rect joined(struct rect a, struct rect b)
+static struct rect rect_joined(struct rect a, struct rect b)
 {
     if (a.w <= 0) return b;
     if (b.w <= 0) return a;
@@ -97,10 +97,10 @@ static struct rect joined(struct rect a, struct rect b)
 void window_changed(struct window *w, int part)
 {
     if (part == NO_PART) return;
-    w->changed = joined(w->changed, part == N_PARTS ? (struct rect){0, 0, w->width, w->height} : w->part[part]);
+    w->changed = rect_joined(w->changed, part == N_PARTS ? (struct rect){0, 0, w->width, w->height} : w->part[part]);
 }
 
-static bool meter_moves(struct meter *meter, float peak, double seconds)
+static bool meter_moves(struct window_meter *meter, float peak, double seconds)
 {
     const float db = peak > 0 ? 20 * log10f(peak) : silence_db, fallen = meter->db - fall_db_s * (float)seconds;
     meter->db = fmaxf(fmaxf(db, fallen), silence_db);
@@ -331,7 +331,7 @@ static void set_smallest_size(struct window *w)
 static bool open_view(struct window *w, const struct window_config *config)
 {
     XWindowAttributes attributes;
-    XSetIOErrorExitHandler(display_of(w), go_on, NULL);
+    XSetIOErrorExitHandler(display_of(w), window_go_on, NULL);
     if (config->parent && !XGetWindowAttributes(display_of(w), config->parent, &attributes)) return false;
     if (!(w->view = puglNewView(w->world))) return false;
     w->scale = layout_scale(config->scale > 0 ? config->scale : puglGetScaleFactor(w->view));
@@ -365,7 +365,7 @@ struct window *window_open(const struct window_model *model, const struct window
     w->model = model;
     w->focus = w->hover = w->pressed = w->last_part = NO_PART;
     w->selected = -1;
-    w->in = w->out = (struct meter){silence_db, silence_db};
+    w->in = w->out = (struct window_meter){silence_db, silence_db};
     if (!(w->world = puglNewWorld(PUGL_MODULE, 0))) {
         (void)snprintf(why, cap, "no X11 display%s%s; start the host on a desktop with X11 or Xwayland",
                        getenv("DISPLAY") ? " at " : "", getenv("DISPLAY") ? getenv("DISPLAY") : "");

@@ -33,7 +33,7 @@ static void cache_put(const uint8_t *data, size_t size)
 static void read_afresh(void)
 {
     n_lines = 0;
-    file_read();
+    costs_file_read();
     must(n_lines >= 0 && n_lines <= MAX_LINES);
 }
 
@@ -42,7 +42,7 @@ static void costs_look(struct plan_costs costs)
 {
     struct plan_costs built_in = *backend_cpu.costs;
     for (int k = 0; k < N_NUMBERS; k++) {
-        double cost = *number(&costs, k), own = *number(&built_in, k);
+        double cost = *costs_number(&costs, k), own = *costs_number(&built_in, k);
         must(own == 0 ? cost == 0 : cost > own / 100 && cost < own * 100);
     }
 }
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     int n = n_lines;
     memcpy(first, lines, sizeof first);
-    file_write();
+    costs_file_write();
     read_afresh();
     must(n_lines == n);
     for (int i = 0; i < n; i++) {

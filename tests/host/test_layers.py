@@ -103,6 +103,56 @@ def test_the_product_contains_no_ladder():
         assert not names or not re.search(r" (rung|ladder)_", names.stdout), f"{path} contains the kernel ladder"
 
 
+# ---- names ------------------------------------------------------------------------------------------------------------
+FUNCTION = re.compile(r"^(?!typedef|return|else|extern|struct \w+ \{)[A-Za-z_][\w <>*(),]*?[ *](\w+)\([^;{}]*\)\s*\{", re.M)
+
+
+def defined_in(text):
+    """The functions and the structs that a source of C or CUDA defines at the beginning of a line."""
+    code = re.sub(r"/\*(?:.|\n)*?\*/|//.*|^\s*#(?:.*\\\n)*.*|__launch_bounds__\((?:[^()]|\([^()]*\))*\)", "", text, flags=re.M)
+    code = re.sub(r"^template <.*?>\s(?=\w)", "", code, flags=re.M)
+    names = {name for name in FUNCTION.findall(code) if name not in ("if", "for", "while", "switch", "main")}
+    return names, set(re.findall(r"^struct (\w+) \{", code, re.M))
+
+
+def names_of_several(files):
+    """{name: [file]} of the functions, and of the structs, that more than one file defines. files: {file: text}."""
+    homes = {}, {}
+    for file, text in files.items():
+        for home, names in zip(homes, defined_in(text)):
+            for name in names:
+                home.setdefault(name, []).append(file)
+    return [{name: there for name, there in home.items() if len(there) > 1} for home in homes]
+
+
+def test_a_name_stands_in_one_file():
+    """So that grep finds what a call means. The ladder is a program of its own; a few names are the same thing in two places."""
+    files = {str(path.relative_to(ROOT)): path.read_text()
+             for folder in ("dsp", "kernels", "host", "plugins") for path in sources(folder, ".c", ".h", ".cu", ".cuh")
+             if "kernels/ladder" not in str(path)}
+    assert sum(len(defined_in(text)[0]) for text in files.values()) > 4000
+    for kind, found, limit in zip(("functions", "structs"), names_of_several(files), (60, 10)):
+        lines = [f"{name}: {', '.join(there)}" for name, there in sorted(found.items())]
+        assert len(lines) <= limit, f"{len(lines)} {kind} have the name of another file's:\n" + "\n".join(lines)
+
+
+def test_a_name_of_two_files_is_found():
+    one = """struct thing {
+    int n;
+};
+static __global__ void __launch_bounds__(size<8>(2)) product(float *y,
+                                         int n)
+{
+    if (n) called(n);
+}
+template <int N> static int of_template(void) { return N; }
+"""
+    two = "/* int in_a_comment(void) { */\nint declared(int n);\nint product(int n)\n{\n    return called(n);\n}\n"
+    three = "struct thing;\nstruct thing {\n};\nint in_a_comment(void) { return 0; }\nint declared(int n) { return n; }\n"
+    assert defined_in(one) == ({"product", "of_template"}, {"thing"})
+    assert names_of_several({"1": one, "2": two, "3": three}) == [{"product": ["1", "2"]}, {"thing": ["1", "3"]}]
+
+
 # ---- headers and the exported names ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("header", [*PUBLIC_HEADERS, ROOT / "dsp/bench.h"], ids=lambda path: path.name)
 @pytest.mark.parametrize("compiler,standard,ending",

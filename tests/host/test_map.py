@@ -6,6 +6,7 @@ struct, an enum, a macro, a table, a Python function, a goal of the Makefile.
 """
 
 import functools
+import pathlib
 import re
 
 import pytest
@@ -105,6 +106,31 @@ def test_the_map_names_what_is_there():
     faults = faults_of(rows_of(page), ROOT)
     assert not faults, "\n" + "\n".join(faults)
     assert len(rows_of(page)) >= 30
+
+
+def crowded(page):
+    """The rows of a map that ask for two things, and those whose only answer is the file of that name."""
+    wrong = []
+    for question, answers in rows_of(page):
+        words = set(re.findall(r"\w+", question.lower()))
+        parts = set(pathlib.PurePath(answers[0][0]).stem.split("_"))
+        if question.count("?") != 1 or len({file for file, _ in answers}) == 1 and parts <= words:
+            wrong.append(question)
+    return wrong
+
+
+def test_the_map_has_only_what_file_names_do_not_say():
+    page = (ROOT / "MAP.md").read_text()
+    assert len(page.encode()) <= 12288
+    assert not crowded(page)
+
+
+def test_a_row_that_repeats_a_file_name_is_found():
+    rows = {"where is the K weighting?": "a/k_weighting.c: one", "where is one? and two?": "a/b.c: one; a/c.c: two",
+            "where is the plan of a file?": "a/plan.c: one", "where are partitions chosen?": "a/plan.c: one",
+            "where is a plan made?": "a/plan.c: one; a/b.c: two"}
+    page = f"## a/\n{HEAD}" + "".join(f"| {question} | {answer} |\n" for question, answer in rows.items())
+    assert crowded(page) == list(rows)[:3]
 
 
 @pytest.mark.parametrize("model", sorted((ROOT / "tests/models").glob("*.pml")), ids=lambda model: model.stem)

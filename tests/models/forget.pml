@@ -1,6 +1,6 @@
 /* forget - a session forgets its input, while engines are built, wait and follow the history in other threads.
  *
- * models   dsp/live/live.c: hc_live_forget, hc_live_process, forget, join_next; dsp/live/live_engine.c:
+ * models   dsp/live/live.c: hc_live_forget, hc_live_process, live_forget, join_next; dsp/live/live_engine.c:
  *          live_engine_forget, make, catch_up_start; dsp/live/ready.c: follow_block, await_engine;
  *          dsp/live/failover.c: failover_forget, standby_forget, standby_follow, standby_acquire
  * atomics  dsp/live/live.h: forgets; dsp/live/stream.h: forgotten; dsp/live/failover.h: forgotten, lock;

@@ -1,7 +1,7 @@
 /* resident_seats - the generations of the resident kernel: workers that hand their seats over, and masks.
  *
  * models   kernels/resident/resident_head.cu: is_answered, resident_head_play, resident_head_mask_retire,
- *          resident_head_mask_released; kernels/resident/resident_kernel.cu: is_superseded, block_await, mask_load,
+ *          resident_head_mask_released; kernels/resident/resident_kernel.cu: is_superseded, block_await, resident_mask_load,
  *          block_answer, seat_acquire, seat_serve; kernels/resident/words.cuh: seat_try_acquire, seat_release;
  *          kernels/resident/resident_service.cu: generation_launch
  * atomics  kernels/resident/resident.h: resident_seat
@@ -101,7 +101,7 @@ inline seat_serve()
     d_step { assert(!is_serving); is_serving = true };
     number = saved;
     mask = saved_mask;
-    assert(!mask_is_freed(mask)); /* mask_load */
+    assert(!mask_is_freed(mask)); /* resident_mask_load */
 end_poll:
     do
     :: request[(number + 1) % RING] == number + 1 -> /* block_await */

@@ -1,7 +1,7 @@
 /* resident_sums - two workers of the resident kernel share outputs: each has some inputs, and the first one answers.
  *
  * models   kernels/resident/resident_head.cu: is_answered, resident_head_play; kernels/resident/resident_kernel.cu:
- *          block_load, words_of, outputs_play, group_answer, block_answer, seat_serve
+ *          block_load, resident_words_of, outputs_play, group_answer, block_answer, seat_serve
  * atomics  kernels/resident/resident.h: resident_word
  *
  * Proved: the first worker adds up sums of its block only; no sum is overwritten before it is read; if the first worker

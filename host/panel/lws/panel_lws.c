@@ -22,8 +22,8 @@ struct guest { /* a TCP connection, from its first packet on */
     bool is_in;                /* a client with the token */
 };
 
-struct connection {
-    struct connection *next, **before; /* in the server's list */
+struct panel_connection {
+    struct panel_connection *next, **before; /* in the server's list */
     struct server *server;
     struct lws *wsi;
     struct panel_client *client;     /* NULL: not a WebSocket */
@@ -40,22 +40,22 @@ struct connection {
 struct server {
     struct panel_handler handler;
     struct lws_context *context;
-    struct connection *connections;
+    struct panel_connection *connections;
     struct guest guests[PANEL_MAX_CONNECTIONS]; /* [n_guests], the oldest first */
     int n_guests;
     lws_sorted_usec_list_t timer;
 };
 
-static void on_timer(lws_sorted_usec_list_t *timer)
+static void panel_lws_on_timer(lws_sorted_usec_list_t *timer)
 {
     struct server *s = lws_container_of(timer, struct server, timer);
-    lws_sul_schedule(s->context, 0, &s->timer, on_timer, TICK_US);
+    lws_sul_schedule(s->context, 0, &s->timer, panel_lws_on_timer, TICK_US);
 }
 
 /* ---- connections ------------------------------------------------------------------------------- */
 
 /* Ends a connection, whatever its client does. libwebsockets alone would wait for the client. */
-static void cut(struct lws *wsi)
+static void panel_lws_cut(struct lws *wsi)
 {
     shutdown(lws_get_socket_fd(wsi), SHUT_RDWR);
 }
@@ -90,7 +90,7 @@ static void add_guest(struct server *s, struct lws *wsi)
     read_address(wsi, g->address);
     for (struct guest *each = g; each-- > s->guests;)
         if (!each->is_in && memcmp(each->address, g->address, sizeof g->address) == 0 && ++n) oldest = each;
-    if (n >= PANEL_SHARE) cut(oldest->wsi);
+    if (n >= PANEL_SHARE) panel_lws_cut(oldest->wsi);
     s->n_guests++;
 }
 
@@ -100,14 +100,14 @@ static void remove_guest(struct server *s, const struct lws *wsi)
     if (g) memmove(g, g + 1, (size_t)(s->guests + s->n_guests-- - g - 1) * sizeof *g);
 }
 
-static void enlist(struct server *s, struct connection *c, struct lws *wsi)
+static void enlist(struct server *s, struct panel_connection *c, struct lws *wsi)
 {
-    *c = (struct connection){.server = s, .wsi = wsi, .next = s->connections, .before = &s->connections};
+    *c = (struct panel_connection){.server = s, .wsi = wsi, .next = s->connections, .before = &s->connections};
     if (c->next) c->next->before = &c->next;
     s->connections = c;
 }
 
-static void delist(struct connection *c)
+static void delist(struct panel_connection *c)
 {
     if (!c->before) return;
     *c->before = c->next;
@@ -145,7 +145,7 @@ static int check_handshake(struct server *s, struct lws *wsi)
     return status;
 }
 
-static int receive(struct connection *c, const void *bytes, size_t n)
+static int receive(struct panel_connection *c, const void *bytes, size_t n)
 {
     struct panel_handler *h = &c->server->handler;
     if (lws_frame_is_binary(c->wsi)) return -1;
@@ -163,7 +163,7 @@ static int receive(struct connection *c, const void *bytes, size_t n)
     return 0;
 }
 
-static int write_texts(struct connection *c)
+static int write_texts(struct panel_connection *c)
 {
     struct panel_handler *h = &c->server->handler;
     if (c->is_dropped) {
@@ -182,7 +182,7 @@ static int write_texts(struct connection *c)
 
 /* ---- requests ---------------------------------------------------------------------------------- */
 
-static void query(struct lws *wsi, const char *name, char *value, size_t cap)
+static void panel_lws_query(struct lws *wsi, const char *name, char *value, size_t cap)
 {
     char given[600], start[16];
     snprintf(start, sizeof start, "%s=", name);
@@ -191,21 +191,21 @@ static void query(struct lws *wsi, const char *name, char *value, size_t cap)
 }
 
 /* The panel may need longer than TIMEOUT_S. */
-static void wait_for_answer(struct connection *c)
+static void wait_for_answer(struct panel_connection *c)
 {
     lws_set_timeout(c->wsi, NO_PENDING_TIMEOUT, 0);
     lws_callback_on_writable(c->wsi);
 }
 
 /* The answer comes when the body has been read, or at once if the request is refused. */
-static int begin_exchange(struct server *s, struct connection *c, struct lws *wsi, const char *path)
+static int begin_exchange(struct server *s, struct panel_connection *c, struct lws *wsi, const char *path)
 {
     static const char site_name[] = "sec-fetch-site:";
     char host[300], origin[300], site[32] = "", authorization[300], mask[32], kind[32], name[600], length[32];
     enlist(s, c, wsi);
-    query(wsi, "mask", mask, sizeof mask);
-    query(wsi, "kind", kind, sizeof kind);
-    query(wsi, "name", name, sizeof name);
+    panel_lws_query(wsi, "mask", mask, sizeof mask);
+    panel_lws_query(wsi, "kind", kind, sizeof kind);
+    panel_lws_query(wsi, "name", name, sizeof name);
     header(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH, length, sizeof length);
     if (lws_hdr_custom_length(wsi, site_name, sizeof site_name - 1) > 0 &&
         lws_hdr_custom_copy(wsi, site, sizeof site, site_name, sizeof site_name - 1) < 0)
@@ -233,29 +233,30 @@ static int begin_exchange(struct server *s, struct connection *c, struct lws *ws
     return 0;
 }
 
-static int add(struct lws *wsi, const char *name, const char *value, unsigned char **at, unsigned char *end)
+static int panel_lws_add(struct lws *wsi, const char *name, const char *value, unsigned char **at, unsigned char *end)
 {
     return lws_add_http_header_by_name(wsi, (const unsigned char *)name, (const unsigned char *)value,
                                        (int)strlen(value), at, end);
 }
 
-static int write_head(struct connection *c, const struct panel_answer *answer)
+static int write_head(struct panel_connection *c, const struct panel_answer *answer)
 {
     unsigned char head[PANEL_PADDING + 2048], *start = head + PANEL_PADDING, *at = start, *end = head + sizeof head - 1;
     if (lws_add_http_header_status(c->wsi, (unsigned)answer->status, &at, end) ||
-        add(c->wsi, "content-type:", answer->type, &at, end) ||
-        add(c->wsi, "content-security-policy:", answer->policy, &at, end) ||
-        add(c->wsi, "x-content-type-options:", "nosniff", &at, end) ||
-        add(c->wsi, "referrer-policy:", "no-referrer", &at, end) ||
-        add(c->wsi, "cross-origin-resource-policy:", "same-origin", &at, end) ||
-        add(c->wsi, "cache-control:", "no-store", &at, end) || add(c->wsi, "connection:", "close", &at, end) ||
+        panel_lws_add(c->wsi, "content-type:", answer->type, &at, end) ||
+        panel_lws_add(c->wsi, "content-security-policy:", answer->policy, &at, end) ||
+        panel_lws_add(c->wsi, "x-content-type-options:", "nosniff", &at, end) ||
+        panel_lws_add(c->wsi, "referrer-policy:", "no-referrer", &at, end) ||
+        panel_lws_add(c->wsi, "cross-origin-resource-policy:", "same-origin", &at, end) ||
+        panel_lws_add(c->wsi, "cache-control:", "no-store", &at, end) ||
+        panel_lws_add(c->wsi, "connection:", "close", &at, end) ||
         lws_add_http_header_content_length(c->wsi, answer->n, &at, end) || lws_finalize_http_header(c->wsi, &at, end))
         return -1;
     return lws_write(c->wsi, start, (size_t)(at - start), LWS_WRITE_HTTP_HEADERS) < 0 ? -1 : 0;
 }
 
 /* The connection ends with the answer, or after it if the client still sends its body: it would not get the answer. */
-static int write_answer(struct connection *c)
+static int write_answer(struct panel_connection *c)
 {
     struct panel_handler *h = &c->server->handler;
     struct panel_answer answer;
@@ -276,7 +277,7 @@ static int write_answer(struct connection *c)
 }
 
 /* Reads a piece of a body. */
-static int read_body(struct connection *c, const void *bytes, size_t n)
+static int read_body(struct panel_connection *c, const void *bytes, size_t n)
 {
     struct panel_handler *h = &c->server->handler;
     if (c->exchange && c->has_body) h->body(h->requests, c->exchange, bytes, n);
@@ -284,7 +285,7 @@ static int read_body(struct connection *c, const void *bytes, size_t n)
     return 0;
 }
 
-static int end_body(struct connection *c)
+static int end_body(struct panel_connection *c)
 {
     struct panel_handler *h = &c->server->handler;
     c->is_refused = false; /* the body is read, and the connection may end */
@@ -296,7 +297,7 @@ static int end_body(struct connection *c)
     return 0;
 }
 
-static void end_exchange(struct connection *c)
+static void end_exchange(struct panel_connection *c)
 {
     if (c->exchange) c->server->handler.end(c->server->handler.requests, c->exchange);
     c->exchange = NULL;
@@ -308,7 +309,7 @@ static void end_exchange(struct connection *c)
 static int callback(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t n)
 {
     struct server *s = lws_context_user(lws_get_context(wsi));
-    struct connection *c = user;
+    struct panel_connection *c = user;
     struct panel_handler *h = &s->handler;
     switch (reason) {
     case LWS_CALLBACK_FILTER_NETWORK_CONNECTION:
@@ -356,10 +357,10 @@ static int callback(struct lws *wsi, enum lws_callback_reasons reason, void *use
 }
 
 static const struct lws_protocols protocols[] = {
-    {.name = "http", .callback = callback, .per_session_data_size = sizeof(struct connection)},
+    {.name = "http", .callback = callback, .per_session_data_size = sizeof(struct panel_connection)},
     {.name = "haloconv",
      .callback = callback,
-     .per_session_data_size = sizeof(struct connection),
+     .per_session_data_size = sizeof(struct panel_connection),
      .rx_buffer_size = PANEL_MAX_MESSAGE},
     {0}};
 
@@ -399,12 +400,12 @@ static void *server_open(const struct panel_handler *handler, const char *addres
         return NULL;
     }
     *port = lws_get_vhost_listen_port(lws_get_vhost_by_name(s->context, "default"));
-    on_timer(&s->timer);
+    panel_lws_on_timer(&s->timer);
     return s;
 }
 
 /* Asks the panel what each client needs. */
-static void tend(struct connection *c)
+static void panel_lws_tend(struct panel_connection *c)
 {
     struct panel_handler *h = &c->server->handler;
     struct panel_answer answer;
@@ -416,7 +417,7 @@ static void tend(struct connection *c)
     }
     struct guest *guest = c->client ? find_guest(c->server, c->wsi) : NULL;
     if (guest) guest->is_in = needs & PANEL_IS_IN;
-    if (c->end_us && lws_now_usecs() > c->end_us) cut(c->wsi);
+    if (c->end_us && lws_now_usecs() > c->end_us) panel_lws_cut(c->wsi);
     if (needs & (PANEL_WRITES | PANEL_DROPS)) lws_callback_on_writable(c->wsi);
     if (needs & PANEL_READS && c->is_paused) {
         c->is_paused = false;
@@ -427,9 +428,9 @@ static void tend(struct connection *c)
 static void server_serve(void *data)
 {
     struct server *s = data;
-    for (struct connection *c = s->connections, *next; c; c = next) {
+    for (struct panel_connection *c = s->connections, *next; c; c = next) {
         next = c->next;
-        tend(c);
+        panel_lws_tend(c);
     }
     lws_service(s->context, 0);
 }

@@ -35,7 +35,7 @@ static const struct option_row engine_options[] = {
      option_int, OPTION_TO(struct engine_settings, common.shape.n_engines), .min = 1, .max = MAX_ENGINES},
     {"wait", 0, "US", "Longest wait for a device in a block; -1: until it is done [-1]", option_int,
      OPTION_TO(struct engine_settings, common.shape.wait_us), .min = -1, .max = 1000000},
-    {"spin", 0, NULL, "The engine thread of a GPU polls for the next block without sleeping", option_flag,
+    {"spin", 0, NULL, "The device thread of a GPU polls for the next block without sleeping", option_flag,
      OPTION_TO(struct engine_settings, common.shape.spin)},
     {"renew", 0, "S", "Make new responses every S seconds while the engine plays, and crossfade to them [never]",
      option_number, OPTION_TO(struct engine_settings, renew_s), .min = 1e-3, .max = 86400},

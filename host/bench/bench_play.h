@@ -35,7 +35,7 @@ struct bench_result {
     int64_t by_engine;  /* missed blocks for which hc_process ran longer than a period */
     int64_t by_wakeup;  /* missed blocks for which the system woke this program too late, or interrupted hc_process */
     int64_t n_late;     /* late blocks of all engines */
-    double other_threads; /* processors that were busy with other threads: workers and the engine thread of a device */
+    double other_threads; /* processors that were busy with other threads: workers and the device thread */
     double peak;        /* peak of the last block's output */
     bool real_time;     /* the system granted a real-time priority */
 };

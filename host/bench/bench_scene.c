@@ -41,7 +41,7 @@ static const struct option_row scene_options[] = {
      "Threads that make the requests; 0: the audio thread makes them, within the time of a block [0; with more than "
      "1024 sources one for each 8192]",
      option_int, OPTION_TO(struct scene_settings, n_threads), .min = 0, .max = STEER_MAX_THREADS},
-    {"spin", 0, NULL, "The engine thread of a GPU polls for the next block without sleeping", option_flag,
+    {"spin", 0, NULL, "The device thread of a GPU polls for the next block without sleeping", option_flag,
      OPTION_TO(struct scene_settings, common.shape.spin)},
     {"find", 0, NULL, "Find the largest number of sources with no missed block and with p99 below half of the period",
      option_flag, OPTION_TO(struct scene_settings, find)},

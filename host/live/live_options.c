@@ -149,7 +149,7 @@ const struct option_row live_options[] = {
     {"wait-us", 0, "N", "Longest wait for a GPU in a block [half the block's time]", read_wait,
      LIVE_OPTION_TO(session.live.wait_us), .max = 10000000},
     {"spin", 0, NULL,
-     "The engine thread of a GPU polls for the next block without sleeping: its answer comes 5 us sooner, and a core "
+     "The device thread of a GPU polls for the next block without sleeping: its answer comes 5 us sooner, and a core "
      "is busy",
      option_set, LIVE_OPTION_TO(session.live.spin), .min = 1},
     {"late", 0, "silence|dry",

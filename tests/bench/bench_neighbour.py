@@ -379,7 +379,7 @@ def machine():
 
 CAPTION = """{machine}backend {backend}, {seconds:g} s a row, {date}
 
-Blocks of 64 frames (1333 us), paced; the engine thread polls. shared: the job is in a stream of the highest priority,
+Blocks of 64 frames (1333 us), paced; the device thread polls. shared: the job is in a stream of the highest priority,
 as our streams are. priority: our streams have the highest priority, the job has the default. green: our streams have a
 partition of at least {partition} multiprocessors, the job a green context of the others. process: the job is in another
 process. mps: so, and an MPS server gives the job {percent} % of the multiprocessors. job slower: the job's steps a

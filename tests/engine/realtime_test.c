@@ -2,7 +2,7 @@
  * no system call but a wake-up. "cuda" is faulty_device.c here: a device behind the engine's queue.
  *
  * The trap replaces functions of the C library, and so sees every call of this program and of the engine. It checks the
- * audio thread only; the engine thread of a device may do anything.
+ * audio thread only; the device thread may do anything.
  */
 #include "dsp/engine/engine.h"
 #include "faulty_device.h"

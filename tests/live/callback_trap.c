@@ -4,7 +4,7 @@
  * one caught is reported on standard error and ends the program with status 99.
  *
  *   HC_TRAP_PLANT=malloc|lock|call     does one in the 100th callback: the trap must catch it
- *   HC_TRAP_ALLOW=sem_post             allows the wake-up of an engine thread
+ *   HC_TRAP_ALLOW=sem_post             allows the wake-up of a device thread
  */
 #include "trap.h"
 

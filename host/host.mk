@@ -1,5 +1,5 @@
 # ---- the program -----------------------------------------------------------------------------------------------------
-HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c)) $(BUILD)/host/panel/panel_pages.o
+HOST_OBJS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard host/*.c host/*/*.c host/live/*/*.c)) $(BUILD)/host/panel/panel_pages.o
 $(BUILD)/host/main/main.o: private ALL_CFLAGS += -DHC_PARTS=$(call names,$(PARTS))
 $(DSP_OBJS) $(filter $(BUILD)/host/files/%,$(HOST_OBJS)): private ALL_CFLAGS += $(SPEED)
 PROGRAM := $(if $(and $(HAVE_SNDFILE),$(HAVE_JANSSON)),$(BUILD)/haloconv)

@@ -167,7 +167,7 @@ run-soak: all $(patsubst %,$(BUILD)/tests/%_test,soak session live_steer async_r
 	  $(if $(PANEL_PART),$(if $(HAVE_JACK),tests/live/test_panel.py::test_a_flood_takes_a_tenth_of_a_core_and_no_message_is_lost)))
 # The findings of tests/tools/lint beyond its base line, which holds for a build without CUDA. clang, if it is here, must
 # build the library and the program, and one test must run with them.
-LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c) \
+LINT_FILES := $(wildcard dsp/*.c dsp/*/*.c $(if $(PROGRAM),impulses/*.c host/*.c host/*/*.c host/live/*/*.c) \
                 $(if $(PANEL_PART),host/*/lws/*.c) \
                 $(if $(BUNDLE),$(filter-out $(if $(CLAP),,plugins/haloconv.clap/%) $(if $(VST3),,plugins/haloconv.vst3/%) $(if $(WINDOW),,plugins/window/% %_window.c %/ui.c %/clap_gui.c %/vst3_view.c),$(wildcard plugins/*/*.c))))
 LINT_FLAGS = $(filter-out -MMD -MP -Werror,$(ALL_CFLAGS)) -DISA=base -DSUB=4 -DMODULE_VERSION=\"$(MODULE_VERSION)\" -DLIBDIR=\"\" \

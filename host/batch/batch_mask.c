@@ -1,6 +1,6 @@
 #include "batch_mask.h"
 
-#include "host/acoustics/acoustics.h"
+#include "dsp/signal/acoustics.h"
 #include "host/files/output_range.h"
 #include "host/mask_argument.h"
 #include "host/message.h"

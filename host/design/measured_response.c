@@ -1,7 +1,7 @@
 #include "measured_response.h"
 
 #include "dsp/signal/hann.h"
-#include "host/acoustics/acoustics.h"
+#include "dsp/signal/acoustics.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* haloconv devices - lists the processors that can convolve here, and the audio devices. */
 #include "host/commands.h"
 #include "dsp/haloconv.h"
-#include "host/live/audio_device_choice.h"
+#include "host/live/devices/audio_device_choice.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/missing_gpu.h"

@@ -3,7 +3,7 @@
 #include "host/commands.h"
 #include "host/files/part_file.h"
 #include "host/json_print.h"
-#include "host/live/nsm.h"
+#include "host/live/remotes/nsm.h"
 #include "host/message.h"
 #include "host/option.h"
 #include "host/own_library.h"

@@ -2,7 +2,7 @@
 #ifndef ACOUSTICS_REPORT_H
 #define ACOUSTICS_REPORT_H
 
-#include "host/acoustics/acoustics.h"
+#include "dsp/signal/acoustics.h"
 
 #include <jansson.h>
 

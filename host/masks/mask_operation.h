@@ -6,7 +6,7 @@
 #define MASK_OPERATION_H
 
 #include "dsp/haloconv_masks.h"
-#include "host/acoustics/octave.h"
+#include "dsp/signal/octave.h"
 #include "host/message.h"
 #include "host/option.h"
 #include "mask_write.h"

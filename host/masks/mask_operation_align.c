@@ -1,6 +1,6 @@
 /* haloconv mask align - shifts a mask in time, also by fractions of a frame. */
 #include "dsp/signal/transform.h"
-#include "host/acoustics/acoustics.h"
+#include "dsp/signal/acoustics.h"
 #include "mask_operation.h"
 
 #include <math.h>

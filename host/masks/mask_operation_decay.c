@@ -9,7 +9,7 @@
 #include "dsp/base/number.h"
 #include "dsp/signal/hann.h"
 #include "dsp/signal/transform.h"
-#include "host/acoustics/acoustics.h"
+#include "dsp/signal/acoustics.h"
 #include "mask_operation.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* mask_operation_time - operations on the time axis: trim, fade, reverse, stretch, split. */
 #include "dsp/masks/resample.h"
 #include "dsp/signal/hann.h"
-#include "host/acoustics/acoustics.h"
+#include "dsp/signal/acoustics.h"
 #include "mask_operation.h"
 
 #include <float.h>

@@ -4,7 +4,7 @@
 
 #include "dsp/haloconv_masks.h"
 #include "dsp/signal/sine_gain.h"
-#include "host/acoustics/acoustics.h"
+#include "dsp/signal/acoustics.h"
 
 #include <jansson.h>
 

@@ -2,7 +2,7 @@
 
 #include "host/files/text_out.h"
 #include "host/line_reader.h"
-#include "host/live/preset.h"
+#include "host/live/session/preset.h"
 #include "host/message.h"
 
 #include <limits.h>

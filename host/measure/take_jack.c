@@ -5,7 +5,7 @@
 #include "take_driver.h"
 
 #ifdef HC_WITH_JACK
-#include "host/live/jack_server.h"
+#include "host/live/servers/jack_server.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "take_driver.h"
 
 #ifdef HC_WITH_PORTAUDIO
-#include "host/live/portaudio_device.h"
+#include "host/live/devices/portaudio_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef PLOT_DECAY_PANEL_H
 #define PLOT_DECAY_PANEL_H
 
-#include "host/acoustics/acoustics.h"
+#include "dsp/signal/acoustics.h"
 #include "panel.h"
 
 struct decay_lines {                            /* the lines of one curve */

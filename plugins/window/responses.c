@@ -2,7 +2,7 @@
 
 #include "haloconv_masks.h"
 #include "haloconv_scenes.h"
-#include "host/acoustics/acoustics.h"
+#include "dsp/signal/acoustics.h"
 
 #include <dirent.h>
 #include <math.h>

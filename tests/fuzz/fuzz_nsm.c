@@ -3,8 +3,8 @@
 #include "fuzz.h"
 #include "packets.h"
 
-#include "host/live/nsm.h"
-#include "host/live/osc.h"
+#include "host/live/remotes/nsm.h"
+#include "host/live/remotes/osc.h"
 #include "host/message.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 #include "packets.h"
 
-#include "host/live/remote.h"
+#include "host/live/remotes/remote.h"
 #include "host/message.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * upload (its name, a 0, its bytes), or the headers Host and Origin (one, a 0, the other). */
 #include "fuzz.h"
 
-#include "host/live/panel_link.h"
+#include "host/live/remotes/panel_link.h"
 #include "host/message.h"
 #include "host/panel/panel_address.h"
 #include "host/panel/panel_upload.h"

@@ -2,8 +2,8 @@
  * win. */
 #include "fuzz.h"
 
-#include "host/live/live_options.h"
-#include "host/live/preset.h"
+#include "host/live/session/live_options.h"
+#include "host/live/session/preset.h"
 #include "host/message.h"
 
 #include <math.h>

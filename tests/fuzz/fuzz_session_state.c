@@ -1,7 +1,7 @@
 /* Any bytes as the saved state of a session. A state that is read, written and read again stays the same. */
 #include "fuzz.h"
 
-#include "host/live/session_state.h"
+#include "host/live/session/session_state.h"
 
 #include <stdlib.h>
 #include <string.h>

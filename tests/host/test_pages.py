@@ -354,8 +354,8 @@ GIVEN = [  # a command, and its defaults as options, which then change nothing
     ("batch --inputs shards-00[01].tar --masks rooms/*.wav -o y", "--pairs all --members *"),
     ("bench scene --entries 1 --sources 1 --json --seconds 0.01 --time 0.01", "--steer-threads 0")]
 STATED = {"fade": ("dsp/live/open.c", "c->fade_ms = {};"), "standby": ("dsp/live/open.c", "c->standby_share = 0.{:.1}"),
-          "sources": ("host/live/session.c", "n_sources > 0 ? n_sources : {}"),
-          "first-mask": ("host/live/live_command.c", "s->first_mask ? s->first_mask : {}"),
+          "sources": ("host/live/session/session.c", "n_sources > 0 ? n_sources : {}"),
+          "first-mask": ("host/live/session/live_command.c", "s->first_mask ? s->first_mask : {}"),
           "outputs": ("host/measure/room.c", '"How many loudspeakers?", {}'),
           "positions": ("host/measure/room.c", '"At how many positions do you measure?", {}'),
           "inputs": ("host/measure/measure.c", "if (take.n_inputs == 0) take.n_inputs = {};")}

@@ -1,8 +1,8 @@
 /* Two simulated sound cards whose clocks drift apart; their callbacks follow their own clocks, each a little late. The
  * resampler takes the time from its arguments, so the test plays hours in seconds. */
 #include "check.h"
-#include "host/live/async_resampler.h"
-#include "host/live/card_clock.h"
+#include "host/live/devices/async_resampler.h"
+#include "host/live/devices/card_clock.h"
 
 #include <math.h>
 #include <stdlib.h>

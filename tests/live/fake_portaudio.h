@@ -1,4 +1,4 @@
-/* fake_portaudio - a sound card for host/live/portaudio.c: the functions of PortAudio that the program calls, and a call for
+/* fake_portaudio - a sound card for host/live/devices/portaudio.c: the functions of PortAudio that the program calls, and a call for
  * a test to act as the card. One device has both inputs and outputs.
  */
 #ifndef FAKE_PORTAUDIO_H

@@ -3,7 +3,7 @@
 #include "check.h"
 #include "dsp/live/glide.h"
 #include "haloconv_live.h"
-#include "host/live/live_scene.h"
+#include "host/live/session/live_scene.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Heads, their dialects and what they see, against rotation matrices written down from the programs that send them. */
 #include "check.h"
-#include "host/live/listener.h"
+#include "host/live/session/listener.h"
 
 #include <math.h>
 #include <string.h>

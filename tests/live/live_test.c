@@ -3,7 +3,7 @@
 #include "check.h"
 #include "dsp/live/feedback_limiter.h"
 #include "haloconv_live.h"
-#include "host/live/session.h"
+#include "host/live/session/session.h"
 #include "host/message.h"
 #include "trap.h"
 

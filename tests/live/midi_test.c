@@ -1,10 +1,10 @@
 /* MIDI: maps, the commands that messages give, the ring between two threads, and events of ALSA's sequencer, with
  * stand-ins for the calls that need the device. test_live.py sends messages through a JACK server. */
 #include "check.h"
-#include "host/live/alsa_midi.h"
-#include "host/live/midi.h"
-#include "host/live/midi_map.h"
-#include "host/live/midi_ring.h"
+#include "host/live/remotes/alsa_midi.h"
+#include "host/live/remotes/midi.h"
+#include "host/live/remotes/midi_map.h"
+#include "host/live/remotes/midi_ring.h"
 #include "host/message.h"
 
 #include <math.h>

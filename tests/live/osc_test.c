@@ -1,7 +1,7 @@
 /* OSC packets of strangers: osc.c reads any bytes, one call of osc_receive is short, and few packets are sent. */
 #include "check.h"
-#include "host/live/osc.h"
-#include "host/live/remote.h"
+#include "host/live/remotes/osc.h"
+#include "host/live/remotes/remote.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

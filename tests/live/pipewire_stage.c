@@ -13,7 +13,7 @@
  *   freewheel   the nodes join the daemon's freewheeling driver, which waits for all nodes a quantum's time
  *   resize      forces another quantum once this frame is recorded
  */
-#include "host/live/pipewire_graph.h"
+#include "host/live/servers/pipewire_graph.h"
 
 #include <math.h>
 #include <pipewire/filter.h>

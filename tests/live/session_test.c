@@ -5,7 +5,7 @@
 #include "dsp/live/histogram.h"
 #include "dsp/live/live.h"
 #include "faulty_device.h" /* replaces "cuda" */
-#include "host/live/session.h"
+#include "host/live/session/session.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "reference.h"

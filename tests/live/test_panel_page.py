@@ -65,7 +65,7 @@ def test_every_path_of_the_page_is_in_the_man_page():
 
 
 def test_typed_values_have_the_limits_of_the_messages_and_accepted_files_those_of_uploads():
-    def found(pattern, name, folder="host/live"):
+    def found(pattern, name, folder="host/live/session"):
         return re.search(pattern, (ROOT / folder / name).read_text(encoding="utf-8")).groups()
 
     page, gains = source("panel.js"), re.search(r"GAIN = .*typed: \[(\S+), (\S+)\]", source("panel.js")).groups()

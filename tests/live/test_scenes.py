@@ -256,7 +256,7 @@ def dialects():
 
 def test_the_table_of_dialects_has_every_address_of_the_code():
     paths, silent = dialects()
-    code = (pathlib.Path(__file__).parents[2] / "host/live/scene_messages.c").read_text()
+    code = (pathlib.Path(__file__).parents[2] / "host/live/remotes/scene_messages.c").read_text()
     known = re.findall(r'^    \{"(/[^"]+)", ', code, re.M)
     ours = ("/source/", "/listener/", "/recent", "/distance-gain")
     assert sorted(paths) == sorted(p.replace("#", "N").replace("~", "I") for p in known if not p.startswith(ours))

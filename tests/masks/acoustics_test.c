@@ -1,6 +1,6 @@
-/* Tests of the decay curve and of the octave filters of host/acoustics/. */
+/* Tests of the decay curve and of the octave filters of dsp/signal/. */
 #include "check.h"
-#include "host/acoustics/acoustics.h"
+#include "dsp/signal/acoustics.h"
 
 #include <math.h>
 #include <stdlib.h>

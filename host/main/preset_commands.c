@@ -1,8 +1,8 @@
 /* haloconv run, haloconv presets - start a preset by its own command; list the presets. */
 #include "host/commands.h"
 #include "host/message.h"
-#include "live_options.h"
-#include "preset.h"
+#include "host/live/session/live_options.h"
+#include "host/live/session/preset.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -10,7 +10,7 @@
 #ifndef MIDI_MAP_H
 #define MIDI_MAP_H
 
-#include "live_command.h"
+#include "host/live/session/live_command.h"
 
 #include <stdbool.h>
 #include <stddef.h>

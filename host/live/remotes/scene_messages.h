@@ -3,7 +3,7 @@
 #ifndef SCENE_MESSAGES_H
 #define SCENE_MESSAGES_H
 
-#include "live_scene.h"
+#include "host/live/session/live_scene.h"
 #include "osc.h"
 
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #ifndef SCENE_THREAD_H
 #define SCENE_THREAD_H
 
-#include "live_scene.h"
+#include "host/live/session/live_scene.h"
 #include "osc.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* haloconv jack - a JACK client with one port a channel. */
 #include "host/commands.h"
 #include "host/message.h"
-#include "live_options.h"
+#include "host/live/session/live_options.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ const struct command_line jack_line = {
 #ifdef HC_WITH_JACK
 #include "jack_server.h"
 #include "port_host.h"
-#include "realtime.h"
+#include "host/live/session/realtime.h"
 
 #include <errno.h>
 #include <jack/jack.h>

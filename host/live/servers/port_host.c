@@ -1,10 +1,10 @@
 #include "port_host.h"
 
-#include "control.h"
+#include "host/live/remotes/control.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
-#include "nsm.h"
-#include "realtime.h"
+#include "host/live/remotes/nsm.h"
+#include "host/live/session/realtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>

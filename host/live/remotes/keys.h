@@ -3,7 +3,7 @@
 #ifndef KEYS_H
 #define KEYS_H
 
-#include "live_command.h"
+#include "host/live/session/live_command.h"
 
 #include <stdbool.h>
 

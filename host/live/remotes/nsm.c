@@ -3,9 +3,9 @@
 #include "control.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
-#include "live_command.h"
+#include "host/live/session/live_command.h"
 #include "osc.h"
-#include "report.h"
+#include "host/live/session/report.h"
 
 #include <errno.h>
 #include <fcntl.h>

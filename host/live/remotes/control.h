@@ -4,8 +4,8 @@
 #define CONTROL_H
 
 #include "host/files/part_file.h"
-#include "live_options.h"
-#include "session.h"
+#include "host/live/session/live_options.h"
+#include "host/live/session/session.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -7,7 +7,7 @@
 #ifndef OCTAVE_H
 #define OCTAVE_H
 
-#include "dsp/signal/transform.h"
+#include "transform.h"
 
 enum { OCTAVES = 8 };
 

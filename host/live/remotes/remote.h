@@ -8,7 +8,7 @@
 #ifndef REMOTE_H
 #define REMOTE_H
 
-#include "live_command.h"
+#include "host/live/session/live_command.h"
 #include "osc.h"
 
 #include <jansson.h>

@@ -4,7 +4,7 @@
 #include "pipewire_client.h"
 
 #include "host/stopwatch.h"
-#include "realtime.h"
+#include "host/live/session/realtime.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 
 #include "host/json_print.h"
 #include "host/message.h"
-#include "preset.h"
-#include "report.h"
+#include "host/live/session/preset.h"
+#include "host/live/session/report.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "host/commands.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
-#include "live_options.h"
+#include "host/live/session/live_options.h"
 #include "pipewire_channels.h"
 
 #include <limits.h>

@@ -4,7 +4,7 @@
 #define PANEL_LINK_H
 
 #include "host/panel/panel.h"
-#include "live_command.h"
+#include "host/live/session/live_command.h"
 #include "remote.h"
 
 struct panel_link;

@@ -10,11 +10,11 @@
 #define PORT_HOST_H
 
 #include "connections.h"
-#include "live_options.h"
-#include "midi.h"
-#include "midi_ring.h"
-#include "session.h"
-#include "session_state.h"
+#include "host/live/session/live_options.h"
+#include "host/live/remotes/midi.h"
+#include "host/live/remotes/midi_ring.h"
+#include "host/live/session/session.h"
+#include "host/live/session/session_state.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -12,7 +12,7 @@
 #define NSM_H
 
 #include "host/option.h"
-#include "session_state.h"
+#include "host/live/session/session_state.h"
 
 #include <stdbool.h>
 #include <stddef.h>

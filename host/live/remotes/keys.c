@@ -1,6 +1,6 @@
 #include "keys.h"
 
-#include "live_command.h"
+#include "host/live/session/live_command.h"
 
 #include <poll.h>
 #include <termios.h>

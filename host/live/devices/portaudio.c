@@ -1,7 +1,7 @@
 /* portaudio - the command `haloconv live`: microphone to speakers through PortAudio. */
 #include "host/commands.h"
 #include "host/message.h"
-#include "live_options.h"
+#include "host/live/session/live_options.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -41,17 +41,17 @@ const struct command_line portaudio_line = {
     LIVE_OPTIONS_MASKS};
 
 #ifdef HC_WITH_PORTAUDIO
-#include "alsa_midi.h"
+#include "host/live/remotes/alsa_midi.h"
 #include "async_resampler.h"
 #include "card_clock.h"
-#include "control.h"
+#include "host/live/remotes/control.h"
 #include "host/stopwatch.h"
-#include "keys.h"
-#include "osc.h"
+#include "host/live/remotes/keys.h"
+#include "host/live/remotes/osc.h"
 #include "portaudio_device.h"
-#include "realtime.h"
-#include "restart.h"
-#include "session.h"
+#include "host/live/session/realtime.h"
+#include "host/live/session/restart.h"
+#include "host/live/session/session.h"
 
 #include <jansson.h>
 #include <portaudio.h>

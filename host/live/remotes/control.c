@@ -3,16 +3,16 @@
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "keys.h"
-#include "live_command.h"
+#include "host/live/session/live_command.h"
 #include "midi.h"
 #include "nsm.h"
 #include "osc.h"
 #include "panel_link.h"
-#include "realtime.h"
+#include "host/live/session/realtime.h"
 #include "remote.h"
-#include "report.h"
+#include "host/live/session/report.h"
 #include "scene_thread.h"
-#include "service.h"
+#include "host/live/session/service.h"
 
 #include <jansson.h>
 #include <poll.h>

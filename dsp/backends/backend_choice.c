@@ -40,14 +40,14 @@ static double best_plan_ns(const struct auto_task *task, const struct plan_costs
 }
 
 /* Returns true if the moving sources and masks of an engine keep the CPU busy enough to choose the GPU. */
-static bool moving_needs_gpu(const struct auto_task *task, const struct plan_costs *cpu)
+static bool scene_needs_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 {
     return (best_plan_ns(task, cpu) + task->sources_ns) * task->rate >= MIN_MOVING_NS;
 }
 
 bool auto_probes_gpu(const struct auto_task *task, const struct plan_costs *cpu)
 {
-    if (task->sources_ns > 0) return moving_needs_gpu(task, cpu);
+    if (task->sources_ns > 0) return scene_needs_gpu(task, cpu);
     double ns = best_plan_ns(task, cpu) / task->n_processors;
     return task->n_frames > 0 ? ns * (double)task->n_frames >= MIN_FILE_NS : ns * task->rate >= MIN_LIVE_NS;
 }
@@ -105,7 +105,7 @@ static double hybrid_ns(const struct auto_task *task, const struct auto_costs *c
 
 enum auto_way auto_choose(const struct auto_task *task, const struct auto_costs *costs)
 {
-    if (task->sources_ns > 0) return moving_needs_gpu(task, costs->cpu) ? AUTO_CUDA : AUTO_CPU;
+    if (task->sources_ns > 0) return scene_needs_gpu(task, costs->cpu) ? AUTO_CUDA : AUTO_CPU;
     double cpu = best_plan_ns(task, costs->cpu) / task->n_processors, frames = (double)task->n_frames;
     if (frames > 0) return best_plan_ns(task, costs->gpu) * frames + GPU_START_NS < cpu * frames ? AUTO_CUDA : AUTO_CPU;
     if (!costs->measured && cpu * task->rate <= MIN_UNMEASURED_NS) return AUTO_CPU;

@@ -16,7 +16,7 @@
 
 #include "dsp/device/backend.h"
 #include "dsp/bench.h"
-#include "dsp/device/render_backend.h"
+#include "dsp/device/scene_render_backend.h"
 #include "dsp/device/scene_backend.h"
 #include "dsp/device/tensor_backend.h"
 

@@ -19,7 +19,7 @@
 #include "cpu_costs.h"
 #include "dsp/device/backend.h"
 #include "dsp/fft/fft.h"
-#include "dsp/device/render_backend.h"
+#include "dsp/device/scene_render_backend.h"
 #include "dsp/device/scene_backend.h"
 #include "dsp/device/tensor_backend.h"
 
@@ -565,7 +565,7 @@ static int cpu_play(void *state, const struct rows *rows, int n, const struct fa
 const struct backend backend_cpu = {
     .name = "cpu",
     .scene = &scene_cpu,
-    .render = &render_cpu,
+    .render = &scene_render_cpu,
     .tensors = &tensors_cpu,
     .files = &backend_cpu_files,
     .in_place = true,

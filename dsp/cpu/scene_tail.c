@@ -36,7 +36,7 @@ struct job {
     int phase, i;
 };
 
-struct moving_level {
+struct scene_tail_level {
     struct scene_level_cpu *level;
     int l;
     ticket jobs;
@@ -63,7 +63,7 @@ struct scene_tail {
     struct scene_state *s;
     struct realtime_pool *pool; /* NULL: no threads */
     int n_levels;
-    struct moving_level levels[HC_MAX_STEER_LEVELS];
+    struct scene_tail_level levels[HC_MAX_STEER_LEVELS];
     float *scratch; /* [1 + n_threads][n_scratch]: the engine thread's, then the pool's */
     size_t n_scratch;
     int64_t work;
@@ -71,7 +71,7 @@ struct scene_tail {
 
 /* ---- tickets ----------------------------------------------------------------------------------------------------- */
 
-static void publish(struct moving_level *t, int phase)
+static void publish(struct scene_tail_level *t, int phase)
 {
     uint64_t n = phase < N_PHASES ? (uint64_t)t->n_jobs[phase] : 0;
     atomic_store_explicit(&t->done, 0, memory_order_relaxed);
@@ -79,7 +79,7 @@ static void publish(struct moving_level *t, int phase)
 }
 
 /* The ticket may have the same value again a hop later (ABA). This is harmless: the job then belongs to that hop. */
-static bool job_claim(struct moving_level *t, struct job *job)
+static bool job_claim(struct scene_tail_level *t, struct job *job)
 {
     uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
     do {
@@ -90,13 +90,13 @@ static bool job_claim(struct moving_level *t, struct job *job)
     return true;
 }
 
-static bool hop_is_complete(const struct moving_level *t)
+static bool hop_is_complete(const struct scene_tail_level *t)
 {
     return atomic_load_explicit(&t->jobs, memory_order_acquire) >> PHASE_BIT == N_PHASES;
 }
 
 /* Returns the cost of the jobs that any thread has begun. */
-static int64_t begun(const struct moving_level *t)
+static int64_t begun(const struct scene_tail_level *t)
 {
     uint_fast64_t now = atomic_load_explicit(&t->jobs, memory_order_relaxed);
     int phase = (int)(now >> PHASE_BIT);
@@ -106,13 +106,13 @@ static int64_t begun(const struct moving_level *t)
 }
 
 /* Returns the cost of the next job. */
-static int64_t next_cost(const struct moving_level *t)
+static int64_t next_cost(const struct scene_tail_level *t)
 {
     int phase = (int)(atomic_load_explicit(&t->jobs, memory_order_relaxed) >> PHASE_BIT);
     return phase < N_PHASES ? t->cost[phase] : 0;
 }
 
-static int64_t whole(const struct moving_level *t)
+static int64_t whole(const struct scene_tail_level *t)
 {
     int64_t sum = 0;
     for (int i = 0; i < N_PHASES; i++) sum += t->n_jobs[i] * t->cost[i];
@@ -122,12 +122,12 @@ static int64_t whole(const struct moving_level *t)
 /* ---- jobs, in any thread ----------------------------------------------------------------------------------------- */
 
 /* Returns the first source of a part. */
-static int part_begin(const struct moving_level *t, int part)
+static int part_begin(const struct scene_tail_level *t, int part)
 {
     return (int)((int64_t)t->level->lists[0].n_sources * part / t->n_parts);
 }
 
-static void job_chunk(const struct scene_state *s, const struct moving_level *t, int i, float *scratch)
+static void job_chunk(const struct scene_state *s, const struct scene_tail_level *t, int i, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
     int64_t hop = t->edge / cut->hop;
@@ -151,7 +151,7 @@ static void job_chunk(const struct scene_state *s, const struct moving_level *t,
     s->simd->scene_sum(y, NULL, &sum);
 }
 
-static void moving_job_out(const struct moving_level *t, int out, float *scratch)
+static void scene_tail_job_out(const struct scene_tail_level *t, int out, float *scratch)
 {
     const struct scene_cut *cut = &t->level->cut;
     float *sum = t->sums + (size_t)out * (size_t)cut->frames, *y = t->results + (size_t)out * (size_t)cut->window;
@@ -170,7 +170,7 @@ static void moving_job_out(const struct moving_level *t, int out, float *scratch
 }
 
 /* Does a job. false: no job is ready. */
-static bool job_do(const struct scene_tail *tail, struct moving_level *t, float *scratch, int64_t *cost)
+static bool job_do(const struct scene_tail *tail, struct scene_tail_level *t, float *scratch, int64_t *cost)
 {
     struct job job;
     if (!job_claim(t, &job)) return false;
@@ -181,7 +181,7 @@ static bool job_do(const struct scene_tail *tail, struct moving_level *t, float 
     else if (job.phase == CHUNKS)
         job_chunk(tail->s, t, job.i, scratch);
     else
-        moving_job_out(t, job.i, scratch);
+        scene_tail_job_out(t, job.i, scratch);
     if (atomic_fetch_add_explicit(&t->done, 1, memory_order_acq_rel) + 1 < n) return true;
     int next = job.phase + 1;
     while (next < N_PHASES && t->n_jobs[next] == 0) next++;
@@ -232,7 +232,7 @@ double scene_tail_floats(const struct scene_plan *plan, const struct scene_shape
 void scene_tail_reset(struct scene_tail *tail)
 {
     for (int i = 0; i < tail->n_levels; i++) {
-        struct moving_level *t = &tail->levels[i];
+        struct scene_tail_level *t = &tail->levels[i];
         int64_t cost, since_ns = 0;
         while (t->edge >= 0 && !hop_is_complete(t))
             realtime_pool_step(&since_ns, job_do(tail, t, tail->scratch, &cost));
@@ -250,7 +250,7 @@ struct scene_tail *scene_tail_open(struct scene_state *s, int n_threads)
     bool ok = tail->scratch != NULL;
     tail->n_levels = s->plan.n_levels - 1;
     for (int i = 0; i < tail->n_levels; i++) {
-        struct moving_level *t = &tail->levels[i];
+        struct scene_tail_level *t = &tail->levels[i];
         t->l = i + 1;
         t->level = &s->levels[i + 1];
         t->edge = -1;
@@ -283,7 +283,7 @@ void scene_tail_close(struct scene_tail *tail)
 
 /* ---- hops, in the engine thread ---------------------------------------------------------------------------------- */
 
-static bool own_job(struct scene_tail *tail, struct moving_level *t)
+static bool own_job(struct scene_tail *tail, struct scene_tail_level *t)
 {
     int64_t cost;
     if (!job_do(tail, t, tail->scratch, &cost)) return false;
@@ -293,7 +293,7 @@ static bool own_job(struct scene_tail *tail, struct moving_level *t)
 }
 
 /* Estimates how fast the other threads work, from the jobs they have begun. It falls fast and rises slowly. */
-static void measure_others(struct moving_level *t, int64_t frame)
+static void measure_others(struct scene_tail_level *t, int64_t frame)
 {
     const double margin = 0.8;
     if (t->is_measured || frame <= t->edge) return;
@@ -302,7 +302,7 @@ static void measure_others(struct moving_level *t, int64_t frame)
     t->others_a_frame = rate < t->others_a_frame ? rate : t->others_a_frame + (rate - t->others_a_frame) / 4;
 }
 
-static void hop_finish(struct scene_tail *tail, struct moving_level *t)
+static void hop_finish(struct scene_tail *tail, struct scene_tail_level *t)
 {
     const struct scene_state *s = tail->s;
     const struct scene_cut *cut = &t->level->cut;
@@ -325,7 +325,7 @@ static int64_t picoseconds(double ns)
     return (int64_t)ceil(ns * 1000);
 }
 
-static void hop_begin(struct scene_state *s, struct moving_level *t, const struct scene_call *call)
+static void hop_begin(struct scene_state *s, struct scene_tail_level *t, const struct scene_call *call)
 {
     const struct scene_cut *cut = &t->level->cut;
     double floats = 0, transform = scene_transform_ns(cut);
@@ -354,7 +354,7 @@ void scene_tail_begin(struct scene_tail *tail, const struct scene_call *call)
 {
     bool is_new = false;
     for (int i = 0; i < tail->n_levels; i++) {
-        struct moving_level *t = &tail->levels[i];
+        struct scene_tail_level *t = &tail->levels[i];
         if (t->edge >= 0 && call->frame >= t->edge + t->level->plan->delay) hop_finish(tail, t);
         if (call->tail[t->l]) hop_begin(tail->s, t, call);
         if (t->edge >= 0 && begun(t) < whole(t)) is_new = true;
@@ -365,7 +365,7 @@ void scene_tail_begin(struct scene_tail *tail, const struct scene_call *call)
 void scene_tail_advance(struct scene_tail *tail, const struct scene_call *call)
 {
     for (int i = 0; i < tail->n_levels; i++) {
-        struct moving_level *t = &tail->levels[i];
+        struct scene_tail_level *t = &tail->levels[i];
         if (t->edge < 0) continue;
         int64_t before = begun(t), left = whole(t) - before, due = t->edge + t->level->plan->delay;
         int64_t frames = due - call->frame;

@@ -113,13 +113,13 @@ enum {
 };
 
 struct scene_backend;
-struct render_backend;
+struct scene_render_backend;
 struct tensor_backend;
 
 struct backend {
     const char *name;               /* "cpu", "cuda", "hybrid", "resident"                                          */
     const struct scene_backend *scene; /* plays moving sources (dsp/device/scene_backend.h); NULL: it cannot          */
-    const struct render_backend *render; /* convolves whole signals (dsp/device/render_backend.h); NULL: it cannot    */
+    const struct scene_render_backend *render; /* convolves whole signals (dsp/device/scene_render_backend.h); NULL: it cannot    */
     const struct tensor_backend *tensors; /* convolves tensors (dsp/device/tensor_backend.h); NULL: it cannot         */
     bool in_place;                  /* play is [rt] and runs on the audio thread, without a queue                   */
     bool in_chunks;                 /* process uses buffer->copy                                                    */

@@ -3,7 +3,7 @@
 #define BANK_SET_H
 
 #include "dsp/base/error.h"
-#include "glide.h"
+#include "scene_glide.h"
 #include "haloconv_live.h"
 
 #include <stdatomic.h>

@@ -19,7 +19,7 @@
 #include "dsp/base/priority.h"
 #include "haloconv_live.h"
 #include "input_history.h"
-#include "steered.h"
+#include "scene_steered.h"
 
 #include <pthread.h>
 #include <semaphore.h>

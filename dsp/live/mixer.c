@@ -84,7 +84,7 @@ static void mix_still(const struct mixer *mixer, const float *const *in, float *
     }
 }
 
-static void mix_moving(struct mixer *mixer, const float *const *in, float *const *out, int at, int n)
+static void mix_scene(struct mixer *mixer, const float *const *in, float *const *out, int at, int n)
 {
     for (int end = at + n; at < end; at += MIXER_CHUNK) {
         int chunk = end - at < MIXER_CHUNK ? end - at : MIXER_CHUNK;
@@ -157,7 +157,7 @@ void mixer_run(struct mixer *mixer, const float *const *in, float *const *wet, i
     mixer->ramp_frames = rate * RAMP_MS / 1000 + 1;
     if (mixer->predelay.frames) predelay_run(mixer, wet, at, n);
     if (start_ramps(mixer)) {
-        mix_moving(mixer, in, wet, at, n);
+        mix_scene(mixer, in, wet, at, n);
     } else {
         float knob[MIXER_RAMPS], wet_gain, dry_gain;
         for (int k = 0; k < MIXER_RAMPS; k++) knob[k] = mixer->ramps[k].now;

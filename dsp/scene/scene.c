@@ -3,7 +3,7 @@
 #include "dsp/base/mailbox.h"
 #include "dsp/base/memory.h"
 #include "dsp/device/backend.h"
-#include "steering.h"
+#include "scene_steering.h"
 
 #include <math.h>
 #include <stdlib.h>

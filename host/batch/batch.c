@@ -8,7 +8,7 @@
 #include "host/missing_gpu.h"
 #include "host/option.h"
 #include "host/stopwatch.h"
-#include "moving_job.h"
+#include "scene_file_job.h"
 #include "slurm.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ static bool batch_read_format(const struct option_use *use, void *to)
 static int check_files(const struct batch_settings *s)
 {
     char why[MESSAGE_CAP];
-    if (!moving_options_check(&s->moving, why, sizeof why))
+    if (!scene_file_options_check(&s->moving, why, sizeof why))
         return message_usage("batch", "--path %s: %s", s->moving.path, why);
     if (s->moving.path && strcmp(s->moving.path, "-") == 0)
         return message_usage("batch",
@@ -136,7 +136,7 @@ static const struct option_row batch_options[] = {
     OPTION_JSON(OPTION_TO(struct batch_settings, json)),
     {0}};
 
-static const struct option_row moving_options[] = {
+static const struct option_row scene_file_options[] = {
     {"path", 0, "FILE",
      "The path of rows that give no path: a CSV file, or random:OPTIONS drawn by the row's seed. The mask of such a "
      "row is a bank, and each channel of its input is a moving source",
@@ -159,7 +159,7 @@ static const struct command_line batch_line = {
         "The outputs do not depend on the number of workers or shares.\n\n"
         "  haloconv batch --inputs 'speech/*.wav' --masks 'rooms/*.wav' \\\n"
         "    --pairs random:1 --level rms -o wet",
-    .groups = {{NULL, batch_options}, {"Moving sources:", moving_options}},
+    .groups = {{NULL, batch_options}, {"Moving sources:", scene_file_options}},
     OPTION_NAMES("one MANIFEST", 0, 1, struct batch_settings, names, 0)};
 
 static int batch_parse(int argc, char **argv, struct batch_settings *s)
@@ -283,11 +283,11 @@ static bool batch_read_list(struct manifest *manifest, const struct batch_settin
     bool good = s->list
                     ? manifest_read(manifest, s->list, &defaults, why, cap)
                     : manifest_pair(manifest, s->inputs, s->masks, s->pairs ? s->pairs : "all", &defaults, why, cap);
-    if (good && moving_options_given(&s->moving) && !has_path(manifest)) {
+    if (good && scene_file_options_given(&s->moving) && !has_path(manifest)) {
         manifest_free(manifest);
         return message_write(why, cap,
                              "--%s is for moving sources, and no row has a path; leave it out, or give --path",
-                             moving_options_given(&s->moving));
+                             scene_file_options_given(&s->moving));
     }
     if (good && s->defaults.members && !manifest->tars) {
         manifest_free(manifest);
@@ -369,7 +369,7 @@ static int run_batch(struct batch *batch, double start)
 }
 
 /* Writes the options of moving sources for the journal. */
-static void describe_moving(const struct moving_settings *m, char *text, size_t cap)
+static void describe_scene_file(const struct scene_file_settings *m, char *text, size_t cap)
 {
     snprintf(text, cap, " %d %d %d %.17g %.17g %d", m->path_options.step, m->path_options.mix >= 0, m->holds,
              m->path_options.reference_m, m->bank.grid_deg, m->bank.normalise);
@@ -388,7 +388,7 @@ int batch_command(int argc, char **argv)
                      s.format_text ? s.format_text : "", s.dither == DITHER_OFF ? " undithered" : "",
                      s.defaults.members ? " members " : "", s.defaults.members ? s.defaults.members : "");
     if (n < (int)sizeof hashed && has_path(&manifest))
-        describe_moving(&s.moving, hashed + n, sizeof hashed - (size_t)n);
+        describe_scene_file(&s.moving, hashed + n, sizeof hashed - (size_t)n);
     struct batch *batch = calloc(1, sizeof *batch);
     if (batch) {
         *batch = (struct batch){.settings = &s, .hashed = hashed, .manifest = &manifest, .journal.fd = -1};

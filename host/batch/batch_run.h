@@ -15,7 +15,7 @@
  * processor; if the list has fewer pieces than processors, the engines have several threads each.
  *
  * Rows with a path have no engine: one call of hc_render computes all rows of a piece that share a bank
- * (moving_job.h), on the CPU too. A bank is loaded once and shared by the workers, which render in turn; the others
+ * (scene_file_job.h), on the CPU too. A bank is loaded once and shared by the workers, which render in turn; the others
  * read and write meanwhile.
  *
  * The pieces of one tar file are a unit, which one process convolves; every other piece is a unit by itself. The
@@ -33,7 +33,7 @@
 #include "host/files/file_convolution.h"
 #include "host/files/progress.h"
 #include "host/message.h"
-#include "host/moving/moving_options.h"
+#include "host/scene/scene_file_options.h"
 #include "host/option.h"
 #include "journal.h"
 #include "manifest.h"
@@ -58,7 +58,7 @@ struct batch_settings { /* the options of the command */
     int format;                    /* SF_FORMAT_..., the bits that format_text gives */
     int workers, cache_mb;
     int shard, n_shards;           /* 0 ... n_shards - 1 */
-    struct moving_settings moving; /* moving.path is for the rows without a path */
+    struct scene_file_settings moving; /* moving.path is for the rows without a path */
     bool resume, fail_fast, json;
 };
 

@@ -6,7 +6,7 @@
 #include "file_job.h"
 #include "host/files/files_read.h"
 #include "host/stopwatch.h"
-#include "moving_job.h"
+#include "scene_file_job.h"
 #include "tar_source.h"
 
 #include <math.h>
@@ -334,19 +334,19 @@ static void run_group(struct group *group)
 }
 
 /* Convolves file jobs whose sources move, all over one bank. */
-static void run_moving(struct file_job *const *jobs, int n)
+static void run_scene_file(struct file_job *const *jobs, int n)
 {
     open_outputs(jobs, n);
     for (bool again = true; again; again = outputs_need_pass(jobs, n)) {
         double start = stopwatch_now();
-        if (!moving_jobs_convolve(jobs, n)) return;
+        if (!scene_file_jobs_convolve(jobs, n)) return;
         batch_time(jobs[0]->batch, COUNT_CONVOLVE_US, start);
     }
     commit_outputs(jobs, n);
 }
 
 /* Runs the group of moving jobs that begins with jobs[i], and marks its jobs as done. */
-static void run_moving_group(struct file_job *jobs, int i, int n, bool *done)
+static void run_scene_file_group(struct file_job *jobs, int i, int n, bool *done)
 {
     struct file_job *group[BATCH_PIECE];
     int n_group = 0;
@@ -355,7 +355,7 @@ static void run_moving_group(struct file_job *jobs, int i, int n, bool *done)
             group[n_group++] = &jobs[j];
             done[j] = true;
         }
-    run_moving(group, n_group);
+    run_scene_file(group, n_group);
 }
 
 /* Convolves every open job once, in groups of one shape. */
@@ -365,7 +365,7 @@ static void run_jobs(struct worker *worker, struct file_job *jobs, int n)
     for (int i = 0; i < n; i++) {
         if (done[i] || atomic_load(&worker->batch->stopped)) continue;
         if (jobs[i].moving) {
-            run_moving_group(jobs, i, n, done);
+            run_scene_file_group(jobs, i, n, done);
             continue;
         }
         struct group group = {.worker = worker};

@@ -2,7 +2,7 @@
 
 #include "batch_report.h"
 #include "host/stopwatch.h"
-#include "moving_job.h"
+#include "scene_file_job.h"
 #include "tar_job.h"
 
 #include <fcntl.h>
@@ -62,7 +62,7 @@ static bool open_input(struct file_job *job, const char *backend, char *why, siz
     if (!open_sound(job, why, cap)) return false;
     start = batch_time(batch, COUNT_READ_US, start);
     job->n_in = job->in.n_channels;
-    if (!(row->path ? moving_job_open(job, backend, why, cap) : open_mask(job, why, cap))) return false;
+    if (!(row->path ? scene_file_job_open(job, backend, why, cap) : open_mask(job, why, cap))) return false;
     const int n_frames = job->mask ? job->mask->n_frames : job->n_taps;
     job->range = output_range_make(row->tail, n_frames);
     job->kept_stride = job->in.n_frames + n_frames;
@@ -104,7 +104,7 @@ void file_job_close(struct file_job *job)
     sound_in_close(&job->in);
     sound_out_abandon(&job->out);
     if (job->mask) cache_release(&job->batch->masks, &job->mask->entry);
-    moving_job_close(job);
+    scene_file_job_close(job);
     noise_close(&job->noise, &job->batch->masks);
     free(job->kept);
     free(job->mixed);

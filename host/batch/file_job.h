@@ -21,7 +21,7 @@
 
 enum { MIXED_FRAMES = 4096 };
 
-struct moving_job;
+struct scene_file_job;
 
 enum job_stage {  /* the use of the engine's output */
     JOB_WRITES,   /* write it: the gain is known */
@@ -36,7 +36,7 @@ struct file_job {
     struct sound_out out;
     struct file_writer writer;
     struct batch_mask *mask;
-    struct moving_job *moving; /* used instead of the mask; NULL: the row has no path */
+    struct scene_file_job *moving; /* used instead of the mask; NULL: the row has no path */
     struct batch_noise noise;   /* the gain is 0 until the convolution is measured */
     char path[PATH_MAX];  /* path of the output, or of the tar file that contains it */
     int content;          /* descriptor of an output for a tar file; -1: none */

@@ -3,7 +3,7 @@
 #include "dsp/base/number.h"
 #include "host/mask_argument.h"
 #include "host/message.h"
-#include "host/moving/path.h"
+#include "host/scene/path.h"
 #include "host/splitmix64.h"
 #include "output_names.h"
 #include "tar_source.h"

@@ -9,7 +9,7 @@
 #include "host/option.h"
 #include "host/stopwatch.h"
 #include "mask_diagnostics.h"
-#include "moving.h"
+#include "scene_file.h"
 #include "pipeline.h"
 #include "sound_format.h"
 
@@ -33,7 +33,7 @@ struct convolve_settings {
     enum dither dither;
     int format;  /* SF_FORMAT_..., the bits of --format */
     SF_INFO raw; /* format of an INPUT without a header; samplerate 0: INPUT has a header */
-    struct moving_settings moving;
+    struct scene_file_settings moving;
     uint64_t seed; /* seed of a random path */
     bool no_resample, json;
 };
@@ -46,7 +46,7 @@ struct convolution { /* one run of the command; freed by convolution_close */
     hc_route *routes;     /* routes of the mask, with gains; then of the dry signal */
     int n_routes, n_taps; /* n_taps: length of the longest route */
     hc_engine *engine;
-    struct moving moving; /* used with --path instead of responses, routes and engine */
+    struct scene_file moving; /* used with --path instead of responses, routes and engine */
     struct pipeline pipeline;
     struct level_match match;
     double scale; /* gain of the output, linear, if is_scaled */
@@ -99,7 +99,7 @@ static const struct option_row convolve_options[] = {
     OPTION_JSON(OPTION_TO(struct convolve_settings, json)),
     {0}};
 
-static const struct option_row moving_options[] = {
+static const struct option_row scene_file_options[] = {
     {"path", 0, "FILE",
      "Path of the sources: a CSV file, or random:OPTIONS. MASK is then a bank, and each channel of INPUT a "
      "moving source. The output is the sum of all sources",
@@ -123,7 +123,7 @@ static const struct command_line convolve_line = {
             "  haloconv convolve voice.wav kemar.sofa --path walk.csv -o moving.wav\n\n"
             "Names for --format:",
     .more = sound_format_help,
-    .groups = {{NULL, convolve_options}, {"Moving sources:", moving_options}},
+    .groups = {{NULL, convolve_options}, {"Moving sources:", scene_file_options}},
     OPTION_NAMES("INPUT and MASK", 2, 2, struct convolve_settings, names, 2)};
 
 /* Does the gain of the output depend on the whole convolution? */
@@ -139,7 +139,7 @@ static int check_path(struct convolve_settings *s)
     if (s->block > 0) return message_usage("convolve", "--block is not for moving sources; use --step");
     if (strcmp(s->method, "direct") == 0)
         return message_usage("convolve", "--method direct is not for moving sources; leave it out");
-    if (!moving_options_check(&s->moving, why, sizeof why))
+    if (!scene_file_options_check(&s->moving, why, sizeof why))
         return message_usage("convolve", "--path %s: %s", s->moving.path, why);
     if (strcmp(s->moving.path, "-") == 0 && strcmp(s->input, "-") == 0)
         return message_usage("convolve", "INPUT and the path are both standard input; give a file for one of them");
@@ -151,7 +151,7 @@ static int check_path(struct convolve_settings *s)
 /* Refuses options that have no effect without a path. */
 static int check_no_path(const struct convolve_settings *s)
 {
-    const char *name = moving_options_given(&s->moving);
+    const char *name = scene_file_options_given(&s->moving);
     return name ? message_usage("convolve", "--%s is for moving sources; give --path too", name) : -1;
 }
 
@@ -255,7 +255,7 @@ static bool open_engine(struct convolution *run)
 static bool load_bank(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
-    if (!moving_load(&run->moving, &s->moving, s->seed, s->mask, run->in.rate, run->in.n_channels, run->in.n_frames,
+    if (!scene_file_load(&run->moving, &s->moving, s->seed, s->mask, run->in.rate, run->in.n_channels, run->in.n_frames,
                      run->why, sizeof run->why))
         return false;
     run->n_taps = run->moving.data.n_taps;
@@ -266,7 +266,7 @@ static bool open_renderer(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
     double start = stopwatch_now();
-    if (!moving_open(&run->moving, s->backend, run->why, sizeof run->why)) return false;
+    if (!scene_file_open(&run->moving, s->backend, run->why, sizeof run->why)) return false;
     run->open_s = stopwatch_now() - start;
     memcpy(run->info.device, run->moving.device, sizeof run->info.device);
     run->info.backend = strncmp(run->info.device, "cpu", 3) == 0 ? "cpu" : "cuda";
@@ -282,7 +282,7 @@ static void convolution_close(struct convolution *run)
     level_match_close(&run->match);
     sound_out_abandon(&run->out);
     hc_close(run->engine);
-    moving_close(&run->moving);
+    scene_file_close(&run->moving);
     sound_in_close(&run->in);
     free(run->routes);
     hc_responses_free(&run->responses);
@@ -353,7 +353,7 @@ static bool convolve_sound(struct convolution *run)
             progress_work_make(&run->info, run->in.n_channels, run->out.n_channels, run->n_routes, run->in.n_frames,
                                run->n_taps, output_range_end(range, run->in.n_frames));
         progress_start(&run->progress, run->in.rate, work, run->start, stopwatch_now());
-        good = s->moving.path ? moving_run(&run->moving, &run->pipeline, &run->progress)
+        good = s->moving.path ? scene_file_run(&run->moving, &run->pipeline, &run->progress)
                               : pipeline_run(&run->pipeline, run->engine, &run->progress);
         progress_clear(&run->progress);
     }

@@ -109,7 +109,7 @@ __device__ static inline void stage_chunk(float *ring, int to, float *taps, cons
  * from one pair earlier on; of the sums of pairs of taps and frames. */
 struct thirds { float even[V / 2], odd[V / 2 + 1], both[V / 2]; };
 
-/* As slide. sums[i] is the sum of the two frames of pair i of the window. */
+/* As register_slide. sums[i] is the sum of the two frames of pair i of the window. */
 __device__ static inline void slide_pairs(struct thirds &sum, float (&window)[SLIDE / 4][4], float (&sums)[SLIDE / 2],
                                           const float *below, const struct pair *h)
 {
@@ -203,7 +203,7 @@ static __global__ void __maxnreg__(JOB::IN_JOB ? 112 : SHORT ? 96 : 120) fir_reg
                 below -= SLIDE;
                 if (!SHORT && below < 0) below += RING;
                 if constexpr (JOB::IN_JOB) slide_pairs(third, window, sums, ring + below, job.pairs + k / 2);
-                else slide(sum, window, ring + below, taps + k);
+                else register_slide(sum, window, ring + below, taps + k);
             }
             if constexpr (JOB::IN_JOB)
 #pragma unroll

@@ -6,7 +6,7 @@
 #include "cuda_files.h"
 #include "cuda_live.h"
 #include "device_costs.h"
-#include "dsp/device/render_backend.h"
+#include "dsp/device/scene_render_backend.h"
 #include "dsp/device/resident_split.h"
 #include "dsp/device/scene_backend.h"
 #include "dsp/device/tensor_backend.h"
@@ -144,7 +144,7 @@ static constexpr struct backend live_backend(void)
     backend.files = &backend_cuda_files;
     backend.resident = &backend_resident_head;
     backend.scene = &scene_cuda;
-    backend.render = &render_cuda;
+    backend.render = &scene_render_cuda;
     backend.tensors = &tensors_cuda;
     backend.in_chunks = true;
     backend.open = cuda_live_open;

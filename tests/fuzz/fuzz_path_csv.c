@@ -2,7 +2,7 @@
  * finite at every frame, and a second reading gives the same. */
 #include "fuzz.h"
 
-#include "host/moving/path.h"
+#include "host/scene/path.h"
 
 #include <math.h>
 #include <stdlib.h>

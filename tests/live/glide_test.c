@@ -1,7 +1,7 @@
 /* Sources that glide between the places of a tracker: the lines that a moving tone gets beside it, and where a source is
  * meanwhile. The bank is a ring of directions around a simple head, made here by the test's own hc_bank_load. */
 #include "check.h"
-#include "dsp/live/glide.h"
+#include "dsp/live/scene_glide.h"
 #include "haloconv_live.h"
 #include "host/live/session/live_scene.h"
 

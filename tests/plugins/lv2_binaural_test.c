@@ -4,7 +4,7 @@
  * Calls of run() are blocks of 64 frames, as the host has announced: then the source is faded, in each call, to where it
  * is at the end of the call on the way to its controls.
  */
-#include "dsp/live/glide.h"
+#include "dsp/live/scene_glide.h"
 #include "haloconv_scenes.h"
 #include "lv2_host.h"
 #include "player.h"
@@ -135,7 +135,7 @@ static struct steer_target place_of(struct aed c)
         0};
 }
 
-/* The position of the source in a call of n frames: it glides (glide.h) to the position of the controls. */
+/* The position of the source in a call of n frames: it glides (scene_glide.h) to the position of the controls. */
 static void follow_controls(struct instance *t, int n)
 {
     struct aed now = {*lv2_host_control(t->host, AZIMUTH), *lv2_host_control(t->host, ELEVATION),

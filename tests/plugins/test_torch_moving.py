@@ -122,20 +122,20 @@ def test_moving_views(ht, backend, dev):
 
 def test_moving_chunks_change_nothing(ht, backend, dev, monkeypatch):
     """Beyond rounding, in the result and the gradients: one step at once, two, and all."""
-    from haloconv import _torch_moving
+    from haloconv import _torch_scene
     x, bank = tensor((2, 400), dev).requires_grad_(), tensor((5, 2, 60), dev, 2).requires_grad_()
     entries = draw_entries((2, 13), 5, dev, lowest=-1)
     gathered = []
-    whole = _torch_moving._gather
+    whole = _torch_scene._gather
 
     def count(op, a, b, size, steps):
         gathered.append(steps[0].shape[-1])
         return whole(op, a, b, size, steps)
 
-    monkeypatch.setattr(_torch_moving, "_gather", count)
+    monkeypatch.setattr(_torch_scene, "_gather", count)
     first = None
     for most, at_once in ((1 << 24, 15), (2 * 2 * 187, 2), (1, 1)):
-        monkeypatch.setattr(_torch_moving, "MAX_FLOATS", most)
+        monkeypatch.setattr(_torch_scene, "MAX_FLOATS", most)
         gathered.clear()
         y = ht.convolve_moving(x, bank, entries, 32)
         got = [y, *torch.autograd.grad(y.square().sum(), (x, bank))]

@@ -35,7 +35,7 @@ from typing import Any
 from ._arrays import convolve_packed, convolve_tensors
 from ._banks import Bank, position
 from ._library import Error, devices, version
-from ._moving import convolve_moving
+from ._scene import convolve_moving
 from ._patches import patch, unpatch
 from ._streams import BLOCK_FILES, NO_FADE, WAIT_FOREVER, WAIT_NONE, Mask, Stream, convolve
 

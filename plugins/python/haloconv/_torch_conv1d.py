@@ -11,7 +11,7 @@ from typing import Optional, Tuple, Union
 
 import torch
 
-from ._torch_moving import MAX_FLOATS
+from ._torch_scene import MAX_FLOATS
 from .torch import _check, _convolve, _type_of
 
 _Size = Union[int, Tuple[int]]

@@ -809,7 +809,7 @@ def uninstall() -> None:
 # ---- modules that use this one --------------------------------------------------------------------------------------
 from ._augmentation import ApplyImpulseResponse  # noqa: E402  it needs convolve
 from ._torch_conv1d import conv1d  # noqa: E402
-from ._torch_moving import convolve_moving  # noqa: E402
+from ._torch_scene import convolve_moving  # noqa: E402
 
 for _public in (ApplyImpulseResponse, conv1d, convolve_moving):
     _public.__module__ = __name__  # in tracebacks, help() and pickles

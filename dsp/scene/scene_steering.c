@@ -1,4 +1,4 @@
-#include "steering.h"
+#include "scene_steering.h"
 
 #include "dsp/base/memory.h"
 

@@ -13,7 +13,7 @@
 #include "bank_set.h"
 #include "dsp/base/mailbox.h"
 #include "dsp/base/error.h"
-#include "glide.h"
+#include "scene_glide.h"
 #include "haloconv.h"
 
 #include <stdatomic.h>

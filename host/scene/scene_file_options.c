@@ -1,10 +1,10 @@
-#include "moving_options.h"
+#include "scene_file_options.h"
 
 #include "host/message.h"
 
 #include <string.h>
 
-const char *moving_options_given(const struct moving_settings *s)
+const char *scene_file_options_given(const struct scene_file_settings *s)
 {
     if (s->path_options.step != MOVING_STEP) return "step";
     if (s->holds) return "hold";
@@ -14,12 +14,12 @@ const char *moving_options_given(const struct moving_settings *s)
     return s->bank.normalise ? "normalise-bank" : NULL;
 }
 
-bool moving_options_check(const struct moving_settings *s, char *why, size_t cap)
+bool scene_file_options_check(const struct scene_file_settings *s, char *why, size_t cap)
 {
     return !s->path || !path_is_random(s->path) || path_random_check(s->path, why, cap);
 }
 
-bool moving_path_read(struct path *path, const char *text, const struct moving_settings *s, int rate, int n_sources,
+bool scene_file_path_read(struct path *path, const char *text, const struct scene_file_settings *s, int rate, int n_sources,
                       bool *mixes, char *why, size_t cap)
 {
     *path = (struct path){0};
@@ -28,7 +28,7 @@ bool moving_path_read(struct path *path, const char *text, const struct moving_s
     return true;
 }
 
-bool moving_path_finish(struct path *path, const char *text, uint64_t seed, const struct moving_settings *s,
+bool scene_file_path_finish(struct path *path, const char *text, uint64_t seed, const struct scene_file_settings *s,
                         const hc_bank_data *bank, int rate, int n_sources, int64_t n_frames, char *why, size_t cap)
 {
     if (path_is_random(text) && n_frames < 0)
@@ -39,7 +39,7 @@ bool moving_path_finish(struct path *path, const char *text, uint64_t seed, cons
     return good;
 }
 
-bool moving_bank_load(hc_bank_data *data, const char *path, int rate, const struct moving_bank_options *options,
+bool scene_file_bank_load(hc_bank_data *data, const char *path, int rate, const struct scene_file_bank_options *options,
                       bool mixes, char *why, size_t cap)
 {
     hc_bank_options load = {
@@ -48,7 +48,7 @@ bool moving_bank_load(hc_bank_data *data, const char *path, int rate, const stru
     return hc_bank_load(path, options->keeps_rate ? 0 : rate, &load, data, why, cap) == HC_OK;
 }
 
-void moving_bank_print(const hc_bank_data *data, const char *path)
+void scene_file_bank_print(const hc_bank_data *data, const char *path)
 {
     for (const char *note = data->notes ? data->notes : ""; *note;) {
         int n = (int)strcspn(note, "\n");

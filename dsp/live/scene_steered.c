@@ -1,4 +1,4 @@
-#include "steered.h"
+#include "scene_steered.h"
 
 #include "dsp/device/backend.h"
 #include "dsp/engine/engine.h"

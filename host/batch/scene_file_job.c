@@ -1,4 +1,4 @@
-#include "moving_job.h"
+#include "scene_file_job.h"
 
 #include "draw.h"
 #include "host/message.h"
@@ -38,23 +38,23 @@ static bool bank_has_key(const struct cache_entry *entry, const void *key)
 
 static bool batch_bank_load(struct cache_entry *entry, const void *data)
 {
-    const struct moving_settings *settings = data;
+    const struct scene_file_settings *settings = data;
     struct batch_bank *bank = (struct batch_bank *)entry;
     hc_render_config config = {
         .size = sizeof config, .backend = bank->key.backend, .step = settings->path_options.step};
-    if (!moving_bank_load(&bank->data, entry->path, bank->key.rate, &settings->bank, bank->key.mixes, entry->why,
+    if (!scene_file_bank_load(&bank->data, entry->path, bank->key.rate, &settings->bank, bank->key.mixes, entry->why,
                           sizeof entry->why) ||
         hc_renderer_open(&config, &bank->data, &bank->renderer, entry->why, sizeof entry->why) != HC_OK) {
         hc_bank_data_free(&bank->data);
         return false;
     }
-    moving_bank_print(&bank->data, entry->path);
+    scene_file_bank_print(&bank->data, entry->path);
     /* This counts the taps, and their spectra, which are twice as long. */
     entry->bytes = 12ll * bank->data.n_entries * bank->data.n_out * bank->data.n_taps;
     return true;
 }
 
-static void moving_job_bank_free(struct cache_entry *entry)
+static void scene_file_job_bank_free(struct cache_entry *entry)
 {
     struct batch_bank *bank = (struct batch_bank *)entry;
     hc_renderer_close(bank->renderer);
@@ -67,7 +67,7 @@ const struct cache_kind batch_banks = {.size = sizeof(struct batch_bank),
                                        .init = bank_init,
                                        .has_key = bank_has_key,
                                        .load = batch_bank_load,
-                                       .free = moving_job_bank_free};
+                                       .free = scene_file_job_bank_free};
 
 /* Calls hc_render, one thread at a time. */
 static bool bank_render(struct batch_bank *bank, const hc_render_job *jobs, int n, char *why, size_t cap)
@@ -80,7 +80,7 @@ static bool bank_render(struct batch_bank *bank, const hc_render_job *jobs, int 
 
 /* ---- jobs --------------------------------------------------------------------------------------- */
 
-static bool outs_make(struct moving_job *m, int n_out)
+static bool outs_make(struct scene_file_job *m, int n_out)
 {
     const size_t block = (size_t)m->stream.block;
     m->outs = calloc((size_t)n_out, sizeof *m->outs);
@@ -90,29 +90,29 @@ static bool outs_make(struct moving_job *m, int n_out)
     return true;
 }
 
-static bool open_stream(struct file_job *job, struct moving_job *m, struct path *path, char *why, size_t cap)
+static bool open_stream(struct file_job *job, struct scene_file_job *m, struct path *path, char *why, size_t cap)
 {
     const struct manifest_row *row = job->row;
-    const struct moving_settings *settings = &job->batch->settings->moving;
+    const struct scene_file_settings *settings = &job->batch->settings->moving;
     const hc_bank_data *data = &m->bank->data;
     int64_t n_frames = job->in.n_frames, block = INT64_MAX;
     /* A short file is a single block, with its tail. */
     if (n_frames >= 0) block = n_frames + data->n_taps + settings->path_options.step;
-    if (!moving_path_finish(path, row->path, draw_number(row->seed, DRAW_PATH), settings, data, job->in.rate, job->n_in,
+    if (!scene_file_path_finish(path, row->path, draw_number(row->seed, DRAW_PATH), settings, data, job->in.rate, job->n_in,
                             n_frames, why, cap))
         return false;
-    if (!moving_stream_open(&m->stream, path, data, &settings->path_options, block, row->mask, why, cap)) return false;
+    if (!scene_file_stream_open(&m->stream, path, data, &settings->path_options, block, row->mask, why, cap)) return false;
     return outs_make(m, data->n_out) || message_write(why, cap, "no memory for a block of audio; use fewer --workers");
 }
 
-bool moving_job_open(struct file_job *job, const char *backend, char *why, size_t cap)
+bool scene_file_job_open(struct file_job *job, const char *backend, char *why, size_t cap)
 {
     struct bank_key key = {.rate = job->in.rate};
     struct path path;
-    struct moving_job *m = job->moving = calloc(1, sizeof *m);
+    struct scene_file_job *m = job->moving = calloc(1, sizeof *m);
     snprintf(key.backend, sizeof key.backend, "%s", backend);
     if (!m) return message_write(why, cap, "no memory for a moving source; use fewer --workers");
-    if (!moving_path_read(&path, job->row->path, &job->batch->settings->moving, key.rate, job->n_in, &key.mixes, why,
+    if (!scene_file_path_read(&path, job->row->path, &job->batch->settings->moving, key.rate, job->n_in, &key.mixes, why,
                           cap))
         return false;
     m->bank = cache_get(&job->batch->banks, job->row->mask, &key, why, cap);
@@ -124,11 +124,11 @@ bool moving_job_open(struct file_job *job, const char *backend, char *why, size_
     return true;
 }
 
-void moving_job_close(struct file_job *job)
+void scene_file_job_close(struct file_job *job)
 {
-    struct moving_job *m = job->moving;
+    struct scene_file_job *m = job->moving;
     if (!m) return;
-    moving_stream_close(&m->stream);
+    scene_file_stream_close(&m->stream);
     free(m->out);
     free(m->outs);
     if (m->bank) cache_release(&job->batch->banks, &m->bank->entry);
@@ -139,15 +139,15 @@ void moving_job_close(struct file_job *job)
 /* Reads the next block. Returns false if the job needs none. */
 static bool render_block_read(struct file_job *job, hc_render_job *render)
 {
-    struct moving_job *m = job->moving;
-    struct moving_stream *stream = &m->stream;
+    struct scene_file_job *m = job->moving;
+    struct scene_file_stream *stream = &m->stream;
     if (file_job_needs(job, stream->block) == 0) return false;
-    if (job->n_queued == 0 && stream->n_done > 0) moving_stream_rewind(stream); /* another pass */
-    m->n_in = (int)file_job_read(job, moving_stream_block(stream, 0), (int64_t)stream->stride, stream->block);
+    if (job->n_queued == 0 && stream->n_done > 0) scene_file_stream_rewind(stream); /* another pass */
+    m->n_in = (int)file_job_read(job, scene_file_stream_block(stream, 0), (int64_t)stream->stride, stream->block);
     m->n = (int)file_job_needs(job, stream->block);
     if (m->n == 0) return false; /* the job has failed, or its input was empty */
     if (m->n_in > m->n) m->n_in = m->n;
-    if (!moving_stream_job(stream, m->n_in, m->n, m->outs, render)) {
+    if (!scene_file_stream_job(stream, m->n_in, m->n, m->outs, render)) {
         batch_stop(job->batch, "no memory for the steps of a path; use fewer --workers");
         return false;
     }
@@ -155,7 +155,7 @@ static bool render_block_read(struct file_job *job, hc_render_job *render)
     return true;
 }
 
-bool moving_jobs_convolve(struct file_job *const *jobs, int n)
+bool scene_file_jobs_convolve(struct file_job *const *jobs, int n)
 {
     struct batch *batch = jobs[0]->batch;
     for (;;) {
@@ -171,9 +171,9 @@ bool moving_jobs_convolve(struct file_job *const *jobs, int n)
             return false;
         }
         for (int i = 0; i < n_busy; i++) {
-            struct moving_job *m = busy[i]->moving;
+            struct scene_file_job *m = busy[i]->moving;
             file_job_accept(busy[i], m->out, m->stream.block, m->n);
-            moving_stream_next(&m->stream, m->n_in, m->n);
+            scene_file_stream_next(&m->stream, m->n_in, m->n);
         }
     }
 }

@@ -1,5 +1,5 @@
-/* render_cuda - hc_render on a GPU (dsp/device/render_backend.h): the CPU packs the frames of the jobs, made finite,
- * and their steps into batches, and unpacks the outputs. render_kernels.cu computes a batch.
+/* scene_render_cuda - hc_render on a GPU (dsp/device/scene_render_backend.h): the CPU packs the frames of the jobs, made finite,
+ * and their steps into batches, and unpacks the outputs. scene_render_kernels.cu computes a batch.
  *
  *   CPU       pack 0 | pack 1       | pack 2         | unpack 0 | pack 3         | unpack 1 ...
  *   GPU              | up 0, compute 0, down 0 | up 1, compute 1, down 1 | ...
@@ -9,13 +9,13 @@
  * stream with its own buffers.
  */
 #include "dsp/base/order.h"
-#include "dsp/device/render_backend.h"
+#include "dsp/device/scene_render_backend.h"
 
 #include "cuda_error.h"
 #include "device_memory.h"
 #include "fft_factors.h"
 #include "pinned_memory.h"
-#include "render_kernels.h"
+#include "scene_render_kernels.h"
 #include "scene_gpu.h"
 
 #include <limits.h>
@@ -28,32 +28,32 @@ enum {
     RUN_PARTS = 8,                /* min. windows of a run, in units of n_parts, unless its job is shorter            */
 };
 
-struct render_gpu_run { /* windows [first, first + n) of a work                                             */
-    const struct render_work *work;
+struct scene_render_gpu_run { /* windows [first, first + n) of a work                                             */
+    const struct scene_render_work *work;
     int64_t first;
     int n, out;                   /* out: position of the run's output in the batch                                   */
 };
 
-struct render_gpu_batch {
+struct scene_render_gpu_batch {
     cudaStream_t stream;
     void *host, *device;          /* pinned; the same sizes                                                           */
     float *in, *out;              /* host                                                                             */
     int *rows;
-    struct render_line *lines;
-    struct render_span *spans;
-    struct render_batch job;      /* device                                                                           */
+    struct scene_render_line *lines;
+    struct scene_render_span *spans;
+    struct scene_render_batch job;      /* device                                                                           */
     size_t n_in, n_out_floats;    /* floats                                                                           */
     int n_lines;
-    struct render_gpu_run *runs; /* [max_spans]                                                                 */
+    struct scene_render_gpu_run *runs; /* [max_spans]                                                                 */
     int n_runs;
 };
 
-struct render_gpu {
+struct scene_render_gpu {
     int device, step, n_out, n_parts, log2_P;
     struct scene_bank *bank;
     void *memory;                 /* device: the twiddle factors                                                      */
     float2 *tw;
-    struct render_gpu_batch batches[BATCHES];
+    struct scene_render_gpu_batch batches[BATCHES];
     /* The sizes of each batch's buffers; 0: not allocated yet. */
     size_t max_in, max_rows, max_lines, max_spans;
 };
@@ -70,35 +70,35 @@ static void *cut_next(struct cut *cut, size_t bytes)
 }
 
 /* Lays out the host memory of a batch: first all buffers for uploads, then those for downloads. */
-static size_t host_cut(const struct render_gpu *s, struct render_gpu_batch *b, char *base)
+static size_t host_cut(const struct scene_render_gpu *s, struct scene_render_gpu_batch *b, char *base)
 {
     struct cut cut = {base, 0};
     b->in = (float *)cut_next(&cut, s->max_in * sizeof(float));
     b->rows = (int *)cut_next(&cut, s->max_rows * sizeof(int));
-    b->lines = (struct render_line *)cut_next(&cut, s->max_lines * sizeof(struct render_line));
-    b->spans = (struct render_span *)cut_next(&cut, s->max_spans * sizeof(struct render_span));
+    b->lines = (struct scene_render_line *)cut_next(&cut, s->max_lines * sizeof(struct scene_render_line));
+    b->spans = (struct scene_render_span *)cut_next(&cut, s->max_spans * sizeof(struct scene_render_span));
     b->out = (float *)cut_next(&cut, s->max_spans * s->step * s->n_out * sizeof(float));
     return cut.used;
 }
 
-static size_t device_size(const struct render_gpu *s, struct render_gpu_batch *b, char *base)
+static size_t device_size(const struct scene_render_gpu *s, struct scene_render_gpu_batch *b, char *base)
 {
     const size_t spectrum = sizeof(float2) << s->log2_P;
     struct cut cut = {base, 0};
     b->job.in = (float *)cut_next(&cut, s->max_in * sizeof(float));
     b->job.rows = (int *)cut_next(&cut, s->max_rows * sizeof(int));
-    b->job.lines = (struct render_line *)cut_next(&cut, s->max_lines * sizeof(struct render_line));
-    b->job.spans = (struct render_span *)cut_next(&cut, s->max_spans * sizeof(struct render_span));
+    b->job.lines = (struct scene_render_line *)cut_next(&cut, s->max_lines * sizeof(struct scene_render_line));
+    b->job.spans = (struct scene_render_span *)cut_next(&cut, s->max_spans * sizeof(struct scene_render_span));
     b->job.out = (float *)cut_next(&cut, s->max_spans * s->step * s->n_out * sizeof(float));
     b->job.x = (float2 *)cut_next(&cut, s->max_rows * spectrum);
     b->job.sums = (float2 *)cut_next(&cut, s->max_spans * 2 * s->n_out * spectrum);
     return cut.used;
 }
 
-static void batches_close(struct render_gpu *s)
+static void batches_close(struct scene_render_gpu *s)
 {
     for (int i = 0; i < BATCHES; i++) {
-        struct render_gpu_batch *b = &s->batches[i];
+        struct scene_render_gpu_batch *b = &s->batches[i];
         if (b->stream) cudaStreamSynchronize(b->stream);
         pinned_free(b->host);
         device_free(b->device);
@@ -108,16 +108,16 @@ static void batches_close(struct render_gpu *s)
     }
 }
 
-static int batches_open(struct render_gpu *s, struct reason *why)
+static int batches_open(struct scene_render_gpu *s, struct reason *why)
 {
     for (int i = 0; i < BATCHES; i++) {
-        struct render_gpu_batch *b = &s->batches[i];
+        struct scene_render_gpu_batch *b = &s->batches[i];
         TRY(cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
         PASS(pinned_alloc(&b->host, host_cut(s, b, NULL), why));
         host_cut(s, b, (char *)b->host);
         PASS(device_alloc(&b->device, device_size(s, b, NULL), "a renderer", why));
         device_size(s, b, (char *)b->device);
-        b->runs = (struct render_gpu_run *)calloc(s->max_spans, sizeof *b->runs);
+        b->runs = (struct scene_render_gpu_run *)calloc(s->max_spans, sizeof *b->runs);
         if (!b->runs) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
         b->job.tw = s->tw;
         b->job.h = s->bank->h[0];
@@ -132,10 +132,10 @@ static int batches_open(struct render_gpu *s, struct reason *why)
 static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 /* The number of lines of a window. */
-static size_t lines_of(const struct render_window *w) { return (size_t)w->n_to + (w->n_from > 0 ? w->n_from : 0); }
+static size_t lines_of(const struct scene_render_window *w) { return (size_t)w->n_to + (w->n_from > 0 ? w->n_from : 0); }
 
 /* Makes the buffers large enough for one window of each work. */
-static int buffers_grow(struct render_gpu *s, const struct render_work *works, int n, struct reason *why)
+static int buffers_grow(struct scene_render_gpu *s, const struct scene_render_work *works, int n, struct reason *why)
 {
     size_t spans = BATCH_FRAMES / s->step / s->n_out, sources = 1, lines = 0;
     if (spans < 64) spans = 64;
@@ -167,7 +167,7 @@ static int buffers_grow(struct render_gpu *s, const struct render_work *works, i
 static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 
 /* Finds windows [*first, *end) of the stream whose spectra are not 0. */
-static void active_windows(const struct render_gpu *s, const hc_render_job *job, int64_t *first, int64_t *end)
+static void active_windows(const struct scene_render_gpu *s, const hc_render_job *job, int64_t *first, int64_t *end)
 {
     *first = floor_div(job->in_from, s->step);
     *end = job->n_in_frames > 0 && job->n_sources > 0
@@ -192,7 +192,7 @@ static void frames_copy(const hc_render_job *job, int source, int64_t from, int 
 }
 
 /* Returns how many of the n windows from `first` on still fit into the batch. */
-static int run_size(const struct render_gpu *s, const struct render_gpu_batch *b, const struct render_work *work,
+static int run_size(const struct scene_render_gpu *s, const struct scene_render_gpu_batch *b, const struct scene_render_work *work,
                     int64_t first, int n)
 {
     const size_t sources = (size_t)work->job->n_sources;
@@ -211,7 +211,7 @@ static int run_size(const struct render_gpu *s, const struct render_gpu_batch *b
     return n > 0 ? n : 0;
 }
 
-static void run_pack(const struct render_gpu *s, struct render_gpu_batch *b, const struct render_work *work,
+static void run_pack(const struct scene_render_gpu *s, struct scene_render_gpu_batch *b, const struct scene_render_work *work,
                      int64_t first, int n)
 {
     const hc_render_job *job = work->job;
@@ -227,14 +227,14 @@ static void run_pack(const struct render_gpu *s, struct render_gpu_batch *b, con
     }
     const int out = (int)b->n_out_floats;
     for (int i = 0; i < n; i++) {
-        const struct render_window *w = &work->windows[first + i];
+        const struct scene_render_window *w = &work->windows[first + i];
         const int64_t p_first = n_x ? max_of(0, w0 + i - (x_end - 1)) : 0;
         const int64_t p_end = n_x ? min_of(s->n_parts, w0 + i - x_first + 1) : 0;
         b->spans[b->job.n_spans++] = {b->n_lines, w->n_from, w->n_to, out + i * s->step, n * s->step};
         for (int side = w->n_from > 0 ? 0 : 1; side < 2; side++) {
-            const struct render_term *terms = side ? w->to : w->from;
+            const struct scene_render_term *terms = side ? w->to : w->from;
             for (int k = 0; k < (side ? w->n_to : w->n_from); k++) {
-                struct render_line *line = &b->lines[b->n_lines++];
+                struct scene_render_line *line = &b->lines[b->n_lines++];
                 line->x = row0 + terms[k].source * n_x + (int)(w0 + i - x_first);
                 line->entry = terms[k].entry;
                 line->weight = terms[k].weight;
@@ -248,31 +248,31 @@ static void run_pack(const struct render_gpu *s, struct render_gpu_batch *b, con
 }
 
 /* Queues a batch: its input up, the kernels, the output down. */
-static int batch_order(struct render_gpu_batch *b, struct reason *why)
+static int batch_order(struct scene_render_gpu_batch *b, struct reason *why)
 {
     const struct { const void *to; const void *from; size_t bytes; } up[] = {
         {b->job.in, b->in, b->n_in * sizeof(float)},
         {b->job.rows, b->rows, b->job.n_rows * sizeof(int)},
-        {b->job.lines, b->lines, b->n_lines * sizeof(struct render_line)},
-        {b->job.spans, b->spans, b->job.n_spans * sizeof(struct render_span)},
+        {b->job.lines, b->lines, b->n_lines * sizeof(struct scene_render_line)},
+        {b->job.spans, b->spans, b->job.n_spans * sizeof(struct scene_render_span)},
     };
     for (int i = 0; i < 4; i++)
         if (up[i].bytes)
             TRY(cudaMemcpyAsync((void *)up[i].to, up[i].from, up[i].bytes, cudaMemcpyHostToDevice, b->stream),
                 "cudaMemcpyAsync(%zu)", up[i].bytes);
-    TRY(render_batch_launch(&b->job, b->stream), "rendering");
+    TRY(scene_render_batch_launch(&b->job, b->stream), "rendering");
     const size_t bytes = b->n_out_floats * sizeof(float);
     TRY(cudaMemcpyAsync(b->out, b->job.out, bytes, cudaMemcpyDeviceToHost, b->stream), "cudaMemcpyAsync(%zu)", bytes);
     return HC_OK;
 }
 
 /* Waits for a batch and copies its output to the callers' memory; empties it. */
-static int batch_finish(const struct render_gpu *s, struct render_gpu_batch *b, struct reason *why)
+static int batch_finish(const struct scene_render_gpu *s, struct scene_render_gpu_batch *b, struct reason *why)
 {
     if (!b->n_runs) return HC_OK;
     TRY(cudaStreamSynchronize(b->stream), "rendering");
     for (int i = 0; i < b->n_runs; i++) {
-        const struct render_gpu_run *run = &b->runs[i];
+        const struct scene_render_gpu_run *run = &b->runs[i];
         const hc_render_job *job = run->work->job;
         const int64_t at = run->first * s->step, left = job->n_out_frames - at;
         const int64_t n = min_of((int64_t)run->n * s->step, left);
@@ -285,7 +285,7 @@ static int batch_finish(const struct render_gpu *s, struct render_gpu_batch *b, 
 }
 
 /* Goes to the next batch, and empties it. */
-static int batch_next(struct render_gpu *s, struct render_gpu_batch **b, struct reason *why)
+static int batch_next(struct scene_render_gpu *s, struct scene_render_gpu_batch **b, struct reason *why)
 {
     const int i = (int)(*b - s->batches);
     PASS(batch_order(*b, why));
@@ -293,9 +293,9 @@ static int batch_next(struct render_gpu *s, struct render_gpu_batch **b, struct 
     return batch_finish(s, *b, why);
 }
 
-static int works_render(struct render_gpu *s, const struct render_work *works, int n_works, struct reason *why)
+static int works_render(struct scene_render_gpu *s, const struct scene_render_work *works, int n_works, struct reason *why)
 {
-    struct render_gpu_batch *b = s->batches;
+    struct scene_render_gpu_batch *b = s->batches;
     for (int i = 0; i < n_works; i++) {
         for (int64_t first = 0; first < works[i].n_windows;) {
             const int wanted = (int)min_of(works[i].n_windows - first, (int64_t)s->max_spans);
@@ -314,14 +314,14 @@ static int works_render(struct render_gpu *s, const struct render_work *works, i
     return HC_OK;
 }
 
-static int gpu_render_run(void *state, const struct render_work *works, int n_works, struct reason *why)
+static int gpu_render_run(void *state, const struct scene_render_work *works, int n_works, struct reason *why)
 {
-    struct render_gpu *s = (struct render_gpu *)state;
+    struct scene_render_gpu *s = (struct scene_render_gpu *)state;
     TRY(cudaSetDevice(s->device), "cudaSetDevice(%d)", s->device);
     PASS(buffers_grow(s, works, n_works, why));
     int rc = works_render(s, works, n_works, why);
     for (int i = 0; i < BATCHES && rc < 0; i++) { /* no batch may still use memory of the caller's jobs */
-        struct render_gpu_batch *b = &s->batches[i];
+        struct scene_render_gpu_batch *b = &s->batches[i];
         cudaStreamSynchronize(b->stream);
         b->n_runs = b->n_lines = b->job.n_rows = b->job.n_spans = 0;
         b->n_in = b->n_out_floats = 0;
@@ -333,7 +333,7 @@ static int gpu_render_run(void *state, const struct render_work *works, int n_wo
 
 static void gpu_render_close(void *state)
 {
-    struct render_gpu *s = (struct render_gpu *)state;
+    struct scene_render_gpu *s = (struct scene_render_gpu *)state;
     if (!s) return;
     cudaSetDevice(s->device);
     batches_close(s);
@@ -343,7 +343,7 @@ static void gpu_render_close(void *state)
     free(s);
 }
 
-static int render_state_open(struct render_gpu *s, const struct render_setup *setup, struct reason *why)
+static int scene_render_state_open(struct scene_render_gpu *s, const struct scene_render_setup *setup, struct reason *why)
 {
     const hc_bank_data *data = setup->data;
     struct scene_plan plan = {};
@@ -370,7 +370,7 @@ static int render_state_open(struct render_gpu *s, const struct render_setup *se
     PASS(scene_bank_of_data(&plan, s->device, data, &bank, &bytes, why));
     s->bank = (struct scene_bank *)bank;
     s->log2_P = s->bank->log2_P[0];
-    TRY(render_kernels_load(), "loading kernels");
+    TRY(scene_render_kernels_load(), "loading kernels");
     PASS(device_alloc(&s->memory, fft_factors_bytes(s->log2_P), "a renderer", why));
     s->tw = (float2 *)s->memory;
     TRY(fft_factors_make(s->tw, s->log2_P, NULL), "making the table of a transform");
@@ -378,11 +378,11 @@ static int render_state_open(struct render_gpu *s, const struct render_setup *se
     return HC_OK;
 }
 
-static int gpu_render_open(const struct render_setup *setup, void **state, struct reason *why)
+static int gpu_render_open(const struct scene_render_setup *setup, void **state, struct reason *why)
 {
-    struct render_gpu *s = (struct render_gpu *)calloc(1, sizeof *s);
+    struct scene_render_gpu *s = (struct scene_render_gpu *)calloc(1, sizeof *s);
     if (!s) return fail(HC_ENOMEM, why, "cuda: no host memory; free some memory");
-    int rc = render_state_open(s, setup, why);
+    int rc = scene_render_state_open(s, setup, why);
     if (rc < 0) {
         gpu_render_close(s);
         return rc;
@@ -391,14 +391,14 @@ static int gpu_render_open(const struct render_setup *setup, void **state, struc
     return HC_OK;
 }
 
-static constexpr struct render_backend render_of_a_gpu(void)
+static constexpr struct scene_render_backend scene_render_of_a_gpu(void)
 {
-    struct render_backend render = {};
+    struct scene_render_backend render = {};
     render.name = "cuda";
     render.open = gpu_render_open;
     render.run = gpu_render_run;
     render.close = gpu_render_close;
     return render;
 }
-extern const struct render_backend render_cuda;
-constexpr struct render_backend render_cuda = render_of_a_gpu();
+extern const struct scene_render_backend scene_render_cuda;
+constexpr struct scene_render_backend scene_render_cuda = scene_render_of_a_gpu();

@@ -1,4 +1,4 @@
-/* render_kernels - the kernels of hc_render: every window of every job of a batch at once. render_cuda.cu packs the
+/* scene_render_kernels - the kernels of hc_render: every window of every job of a batch at once. scene_render_cuda.cu packs the
  * batch.
  *
  *   forward    2 step frames up to the end of a window                          -> X[row]
@@ -15,7 +15,7 @@
  * ceiling  the bandwidth of L2, but the CPU limits first: one thread copies the caller's samples and resolves the
  *          steps. On an H200, the case above renders 25,000 to 42,000 times as fast as real time, memory to memory
  */
-#include "render_kernels.h"
+#include "scene_render_kernels.h"
 
 #include "dsp/device/backend.h"
 #include "fft_teams.cuh"
@@ -26,7 +26,7 @@ enum { THREADS = 128, OUTS = 2, PARTS = 4 /* partitions loaded at once */ };
 
 /* grid: the rows, several a thread block */
 static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
-    render_forward(const __grid_constant__ struct render_batch job)
+    scene_render_forward(const __grid_constant__ struct scene_render_batch job)
 {
     extern __shared__ float4 shared[];
     fft_with_size(job.log2_P, [&](auto size) {
@@ -46,7 +46,7 @@ static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
 }
 
 /* grid: (tiles of outputs, `from` and `to`) x windows, P / 2 threads each */
-static __global__ void __launch_bounds__(THREADS) render_products(const __grid_constant__ struct render_batch job)
+static __global__ void __launch_bounds__(THREADS) scene_render_products(const __grid_constant__ struct scene_render_batch job)
 {
     const int log2_threads = job.log2_P - 1, out_tiles = (job.n_out + OUTS - 1) / OUTS;
     const size_t thread = (size_t)blockIdx.x * THREADS + threadIdx.x;
@@ -54,7 +54,7 @@ static __global__ void __launch_bounds__(THREADS) render_products(const __grid_c
     const int unit = (int)(thread >> log2_threads), to = unit / out_tiles & 1, window = unit / out_tiles / 2;
     const int out0 = unit % out_tiles * OUTS;
     if (window >= job.n_spans) return;
-    const struct render_span span = job.spans[window];
+    const struct scene_render_span span = job.spans[window];
     if (!to && span.n_from < 0) return;
     const int first = span.line + (to ? max(span.n_from, 0) : 0), end = first + (to ? span.n_to : span.n_from);
     const bool second = out0 + 1 < job.n_out;
@@ -62,7 +62,7 @@ static __global__ void __launch_bounds__(THREADS) render_products(const __grid_c
     float4 total[OUTS] = {};
 
     for (int i = first; i < end; i++) {
-        const struct render_line line = job.lines[i];
+        const struct scene_render_line line = job.lines[i];
         const float2 *h = job.h + (((size_t)line.entry * job.n_parts * job.n_out + out0) << job.log2_P) + bin;
         float4 sum[OUTS] = {};
         for (int p = line.first; p < line.end; p += PARTS) {
@@ -91,7 +91,7 @@ static __global__ void __launch_bounds__(THREADS) render_products(const __grid_c
 
 /* grid: windows x outputs, several a thread block */
 static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
-    render_inverse(const __grid_constant__ struct render_batch job)
+    scene_render_inverse(const __grid_constant__ struct scene_render_batch job)
 {
     extern __shared__ float4 shared[];
     fft_with_size(job.log2_P, [&](auto size) {
@@ -100,7 +100,7 @@ static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
         const fft_team<S> team(shared, job.n_spans * job.n_out);
         if (team.idle) return;
         const int window = team.which / job.n_out, out = team.which % job.n_out;
-        const struct render_span span = job.spans[window];
+        const struct scene_render_span span = job.spans[window];
         const bool fades = span.n_from >= 0;
         float from[S::E], to[S::E];
 #pragma unroll
@@ -125,14 +125,14 @@ static __global__ void __launch_bounds__(FFT_THREADS, FFT_BLOCKS_A_SM)
     });
 }
 
-cudaError_t render_batch_launch(const struct render_batch *job, cudaStream_t stream)
+cudaError_t scene_render_batch_launch(const struct scene_render_batch *job, cudaStream_t stream)
 {
     const int out_tiles = (job->n_out + OUTS - 1) / OUTS;
     const size_t n_products = ((size_t)job->n_spans * 2 * out_tiles << job->log2_P) / 2;
-    cudaError_t e = fft_launch(render_forward, (size_t)job->n_rows, job->log2_P, *job, stream);
+    cudaError_t e = fft_launch(scene_render_forward, (size_t)job->n_rows, job->log2_P, *job, stream);
     if (e != cudaSuccess) return e;
-    render_products<<<(unsigned)((n_products + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*job);
-    return fft_launch(render_inverse, (size_t)job->n_spans * job->n_out, job->log2_P, *job, stream);
+    scene_render_products<<<(unsigned)((n_products + THREADS - 1) / THREADS), THREADS, 0, stream>>>(*job);
+    return fft_launch(scene_render_inverse, (size_t)job->n_spans * job->n_out, job->log2_P, *job, stream);
 }
 
-cudaError_t render_kernels_load(void) { return kernels_load(render_forward, render_products, render_inverse); }
+cudaError_t scene_render_kernels_load(void) { return kernels_load(scene_render_forward, scene_render_products, scene_render_inverse); }

@@ -1,4 +1,4 @@
-#include "glide.h"
+#include "scene_glide.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "moving_stream.h"
+#include "scene_file_stream.h"
 
 #include "host/message.h"
 
@@ -16,7 +16,7 @@ static int block_choose(int n_sources, int n_out, int step, int64_t n_frames)
     return block < step ? step : (int)(block / step * step);
 }
 
-bool moving_stream_open(struct moving_stream *m, struct path *path, const hc_bank_data *bank,
+bool scene_file_stream_open(struct scene_file_stream *m, struct path *path, const hc_bank_data *bank,
                         const struct path_options *options, int64_t n_frames, const char *name, char *why, size_t cap)
 {
     const int step = options->step;
@@ -33,20 +33,20 @@ bool moving_stream_open(struct moving_stream *m, struct path *path, const hc_ban
                                                   m->n_sources, message_s(m->n_sources));
 }
 
-void moving_stream_close(struct moving_stream *m)
+void scene_file_stream_close(struct scene_file_stream *m)
 {
     path_steps_close(&m->steps);
     path_free(&m->path);
     free(m->frames);
     free(m->ins);
-    *m = (struct moving_stream){0};
+    *m = (struct scene_file_stream){0};
 }
 
-bool moving_stream_job(struct moving_stream *m, int n_in, int n, float *const *out, hc_render_job *job)
+bool scene_file_stream_job(struct scene_file_stream *m, int n_in, int n, float *const *out, hc_render_job *job)
 {
     const int64_t history = (int64_t)m->history, before = m->n_done < history ? m->n_done : history;
     if (!path_steps_make(&m->steps, m->n_done, m->n_done + n)) return false;
-    for (int i = 0; i < m->n_sources; i++) m->ins[i] = moving_stream_block(m, i) - before;
+    for (int i = 0; i < m->n_sources; i++) m->ins[i] = scene_file_stream_block(m, i) - before;
     *job = (hc_render_job){.n_sources = m->n_sources,
                            .in = m->ins,
                            .in_from = m->n_done - before,
@@ -60,7 +60,7 @@ bool moving_stream_job(struct moving_stream *m, int n_in, int n, float *const *o
     return true;
 }
 
-void moving_stream_next(struct moving_stream *m, int n_in, int n)
+void scene_file_stream_next(struct scene_file_stream *m, int n_in, int n)
 {
     m->n_done += n;
     if (n < m->block) return; /* the last block */
@@ -71,7 +71,7 @@ void moving_stream_next(struct moving_stream *m, int n_in, int n)
     }
 }
 
-void moving_stream_rewind(struct moving_stream *m)
+void scene_file_stream_rewind(struct scene_file_stream *m)
 {
     m->n_done = 0;
     path_steps_rewind(&m->steps);

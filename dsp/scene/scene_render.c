@@ -1,11 +1,11 @@
 /* render - hc_render: whole signals through a bank. Checks the jobs, resolves their steps into windows of terms
- * (render_windows.c), and passes the windows to a backend.
+ * (scene_render_windows.c), and passes the windows to a backend.
  */
 #include "device_bank.h"
 #include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
 #include "dsp/base/struct_copy.h"
-#include "render_windows.h"
+#include "scene_render_windows.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 enum { DEFAULT_STEP = 256, MIN_STEP = 16, MAX_STEP = 65536 };
 
 struct hc_renderer {
-    const struct render_backend *backend;
+    const struct scene_render_backend *backend;
     void *state;
     int step;
-    struct render_bank bank;
+    struct scene_render_bank bank;
 };
 
 /* Finds the backend and the device by name ("auto": see gpu_rules.h). Writes its description to `text`, if not NULL. */
-static int render_choose_backend(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
+static int scene_render_choose_backend(hc_renderer *r, const char *name, int *device, char *text, struct reason *why)
 {
     const struct backend *backend;
     char seen[HC_DEVICE_CAP];
@@ -57,13 +57,13 @@ int hc_renderer_open(const hc_render_config *config, const hc_bank_data *data, h
     hc_renderer *r = calloc(1, sizeof *r);
     if (!r) return fail(HC_ENOMEM, REASON(why, cap), "no memory for a renderer; free some memory");
     r->step = c.step;
-    r->bank = (struct render_bank){data->n_entries, data->n_out};
-    struct render_setup setup = {.step = c.step, .n_threads = c.n_threads, .data = data};
+    r->bank = (struct scene_render_bank){data->n_entries, data->n_out};
+    struct scene_render_setup setup = {.step = c.step, .n_threads = c.n_threads, .data = data};
     const char *name = c.backend ? c.backend : "auto";
-    error = render_choose_backend(r, name, &setup.device, c.device, REASON(why, cap));
+    error = scene_render_choose_backend(r, name, &setup.device, c.device, REASON(why, cap));
     if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     if (error && strcmp(name, "auto") == 0) { /* the GPU fails, for example with long steps: use the CPU */
-        error = render_choose_backend(r, "cpu", &setup.device, c.device, REASON(why, cap));
+        error = scene_render_choose_backend(r, "cpu", &setup.device, c.device, REASON(why, cap));
         if (!error) error = r->backend->open(&setup, &r->state, REASON(why, cap));
     }
     if (error)
@@ -82,8 +82,8 @@ int hc_render(hc_renderer *r, const hc_render_job *jobs, size_t job_size, int n_
     if (job_size != sizeof *jobs)
         return fail(HC_EINVAL, REASON(why, cap), "job_size is %zu; give sizeof(hc_render_job), %zu", job_size,
                     sizeof *jobs);
-    struct render_windows *windows = calloc((size_t)n_jobs, sizeof *windows);
-    struct render_work *works = calloc((size_t)n_jobs, sizeof *works);
+    struct scene_render_windows *windows = calloc((size_t)n_jobs, sizeof *windows);
+    struct scene_render_work *works = calloc((size_t)n_jobs, sizeof *works);
     if (!windows || !works) {
         free(windows);
         free(works);
@@ -91,11 +91,11 @@ int hc_render(hc_renderer *r, const hc_render_job *jobs, size_t job_size, int n_
     }
     int error = HC_OK;
     for (int i = 0; i < n_jobs && !error; i++) {
-        error = render_windows_make(&windows[i], i, &jobs[i], r->step, &r->bank, REASON(why, cap));
-        works[i] = (struct render_work){&jobs[i], windows[i].n_windows, windows[i].windows};
+        error = scene_render_windows_make(&windows[i], i, &jobs[i], r->step, &r->bank, REASON(why, cap));
+        works[i] = (struct scene_render_work){&jobs[i], windows[i].n_windows, windows[i].windows};
     }
     if (!error) error = r->backend->run(r->state, works, n_jobs, REASON(why, cap));
-    for (int i = 0; i < n_jobs; i++) render_windows_free(&windows[i]);
+    for (int i = 0; i < n_jobs; i++) scene_render_windows_free(&windows[i]);
     free(windows);
     free(works);
     return error;

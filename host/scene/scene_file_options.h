@@ -1,4 +1,4 @@
-/* moving_options - the options of `convolve` and `batch` for moving sources. */
+/* scene_file_options - the options of `convolve` and `batch` for moving sources. */
 #ifndef MOVING_OPTIONS_H
 #define MOVING_OPTIONS_H
 
@@ -8,16 +8,16 @@
 
 enum { MOVING_STEP = 256 }; /* path_options.step without --step */
 
-struct moving_bank_options {
+struct scene_file_bank_options {
     double grid_deg;    /* 0: the directions of the file */
     bool normalise;
     bool keeps_rate;    /* the bank is not resampled: its samples count as samples of `rate` */
 };
 
-struct moving_settings {
+struct scene_file_settings {
     const char *path;    /* a CSV file, or random:...; NULL: no source moves */
     bool holds;
-    struct moving_bank_options bank;
+    struct scene_file_bank_options bank;
     struct path_options path_options;
 };
 
@@ -44,27 +44,27 @@ struct moving_settings {
      OPTION_TO(type, moving.bank.normalise), .old_name = "normalize-bank"}
 
 /* Returns the name of an option that is set but has no effect without a path; NULL: none. */
-const char *moving_options_given(const struct moving_settings *settings);
+const char *scene_file_options_given(const struct scene_file_settings *settings);
 
 /* Checks the path. false: why has the reason. */
-bool moving_options_check(const struct moving_settings *settings, char *why, size_t cap);
+bool scene_file_options_check(const struct scene_file_settings *settings, char *why, size_t cap);
 
 /* Reads the CSV file of a path; a random path stays empty. *mixes: the path needs a bank that is loaded for mixes. false:
  * why has the reason; *path is empty. */
-bool moving_path_read(struct path *path, const char *text, const struct moving_settings *settings, int rate,
+bool scene_file_path_read(struct path *path, const char *text, const struct scene_file_settings *settings, int rate,
                       int n_sources, bool *mixes, char *why, size_t cap);
 
 /* Checks the path beside its bank, or draws the random path for a sound of n_frames (below 0: unknown). seed: seed of a
  * random path, unless the text has one. false: why has the reason. */
-bool moving_path_finish(struct path *path, const char *text, uint64_t seed, const struct moving_settings *settings,
+bool scene_file_path_finish(struct path *path, const char *text, uint64_t seed, const struct scene_file_settings *settings,
                         const hc_bank_data *bank, int rate, int n_sources, int64_t n_frames, char *why, size_t cap);
 
 /* Loads a bank. rate: rate of the sounds. mixes: sources will play mixes of entries. Free *data with hc_bank_data_free.
  * false: why has the reason. */
-bool moving_bank_load(hc_bank_data *data, const char *path, int rate, const struct moving_bank_options *options,
+bool scene_file_bank_load(hc_bank_data *data, const char *path, int rate, const struct scene_file_bank_options *options,
                       bool mixes, char *why, size_t cap);
 
 /* Prints the library's notes, the size of the bank and its largest gain. */
-void moving_bank_print(const hc_bank_data *data, const char *path);
+void scene_file_bank_print(const hc_bank_data *data, const char *path);
 
 #endif

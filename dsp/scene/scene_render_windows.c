@@ -1,4 +1,4 @@
-#include "render_windows.h"
+#include "scene_render_windows.h"
 
 #include "dsp/device/backend.h"
 
@@ -10,10 +10,10 @@
 
 struct source_terms { /* the terms that the last step of a source set */
     int n;
-    struct render_term terms[HC_MAX_MIX]; /* sorted by entry; each entry occurs once, with a weight other than 0 */
+    struct scene_render_term terms[HC_MAX_MIX]; /* sorted by entry; each entry occurs once, with a weight other than 0 */
 };
 
-static int step_check(const hc_render_job *job, int i, const struct render_bank *bank, struct reason *why)
+static int step_check(const hc_render_job *job, int i, const struct scene_render_bank *bank, struct reason *why)
 {
     const hc_step *step = &job->steps[i];
     if (i > 0 && step->frame < job->steps[i - 1].frame)
@@ -34,7 +34,7 @@ static int step_check(const hc_render_job *job, int i, const struct render_bank 
     return HC_OK;
 }
 
-static int job_check(const hc_render_job *job, int step, const struct render_bank *bank, struct reason *why)
+static int job_check(const hc_render_job *job, int step, const struct scene_render_bank *bank, struct reason *why)
 {
     if (job->n_sources < 0 || job->n_steps < 0 || job->n_in_frames < 0 || job->n_out_frames < 0)
         return fail(HC_EINVAL, why, "a count is negative; give 0 or more");
@@ -60,7 +60,7 @@ static int job_check(const hc_render_job *job, int step, const struct render_ban
     return HC_OK;
 }
 
-static void source_terms_add(struct source_terms *source, struct render_term term)
+static void source_terms_add(struct source_terms *source, struct scene_render_term term)
 {
     int at = 0;
     while (at < source->n && source->terms[at].entry < term.entry) at++;
@@ -76,7 +76,7 @@ static struct source_terms terms_of(const hc_step *step)
 {
     struct source_terms sum = {0}, terms = {0};
     for (int k = 0; k < step->n; k++)
-        source_terms_add(&sum, (struct render_term){step->source, step->entry[k], step->weight[k]});
+        source_terms_add(&sum, (struct scene_render_term){step->source, step->entry[k], step->weight[k]});
     for (int k = 0; k < sum.n; k++)
         if (sum.terms[k].weight != 0) terms.terms[terms.n++] = sum.terms[k];
     return terms;
@@ -98,7 +98,7 @@ struct resolver {
     struct source_terms *now; /* [n_sources] */
     const hc_step **last;     /* [n_sources]: the source's last step before the edge; NULL: no step */
     int n_total;              /* number of terms of all sources together */
-    struct render_windows *windows;
+    struct scene_render_windows *windows;
     size_t n_terms, capacity; /* number and capacity of windows->terms */
 };
 
@@ -127,7 +127,7 @@ static size_t append_list(struct resolver *r)
     size_t at = r->n_terms, need = at + (size_t)r->n_total;
     if (need > r->capacity) {
         size_t capacity = need + need / 2 + 64;
-        struct render_term *terms = realloc(r->windows->terms, capacity * sizeof *terms);
+        struct scene_render_term *terms = realloc(r->windows->terms, capacity * sizeof *terms);
         if (!terms) return SIZE_MAX;
         r->windows->terms = terms;
         r->capacity = capacity;
@@ -160,11 +160,11 @@ static bool resolve(struct resolver *r, struct span *from, struct span *to, int 
     }
     for (int64_t w = 0; w < r->windows->n_windows; w++)
         r->windows->windows[w] =
-            (struct render_window){from[w].n, to[w].n, r->windows->terms + from[w].at, r->windows->terms + to[w].at};
+            (struct scene_render_window){from[w].n, to[w].n, r->windows->terms + from[w].at, r->windows->terms + to[w].at};
     return true;
 }
 
-static int make_windows(struct render_windows *windows, const hc_render_job *job, int step, struct reason *why)
+static int make_windows(struct scene_render_windows *windows, const hc_render_job *job, int step, struct reason *why)
 {
     size_t n = (size_t)job->n_sources + 1, n_windows;
     windows->n_windows = job->n_out_frames / step + (job->n_out_frames % step > 0);
@@ -185,17 +185,17 @@ static int make_windows(struct render_windows *windows, const hc_render_job *job
     return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for %lld windows; use fewer", (long long)windows->n_windows);
 }
 
-int render_windows_make(struct render_windows *windows, int job_index, const hc_render_job *job, int step,
-                        const struct render_bank *bank, struct reason *why)
+int scene_render_windows_make(struct scene_render_windows *windows, int job_index, const hc_render_job *job, int step,
+                        const struct scene_render_bank *bank, struct reason *why)
 {
     char text[200];
     int error = job_check(job, step, bank, REASON(text, sizeof text));
-    *windows = (struct render_windows){0};
+    *windows = (struct scene_render_windows){0};
     if (error) return fail(error, why, "job %d: %s", job_index, text);
     return make_windows(windows, job, step, why);
 }
 
-void render_windows_free(struct render_windows *windows)
+void scene_render_windows_free(struct scene_render_windows *windows)
 {
     free(windows->windows);
     free(windows->terms);

@@ -1,4 +1,4 @@
-/* render_cpu - hc_render on the CPU: uniform partitions of `ratio` steps, 1 or 2, as many as fit into a
+/* scene_render_cpu - hc_render on the CPU: uniform partitions of `ratio` steps, 1 or 2, as many as fit into a
  * transform of 2S frames. S is the smallest power of 2 that is not below `step`.
  *
  *   window w    zeros, then input frames [(w - ratio) step, (w + 1) step) -> FFT -> x[w], once for each source
@@ -13,7 +13,7 @@
  * Memory: for each work in progress, the spectra of a span of windows and of the windows before it that its partitions
  * meet (offline.h).
  */
-#include "dsp/device/render_backend.h"
+#include "dsp/device/scene_render_backend.h"
 
 #include "dsp/base/denormals.h"
 #include "dsp/base/memory.h"
@@ -51,7 +51,7 @@ struct scratch {         /* buffers of one thread */
     struct offline rows; /* spectra of a work's sources; if all threads share each work, only thread 0 has them */
 };
 
-struct render_state {
+struct scene_render_state {
     int step, ratio, n_out, n_partitions, group;
     size_t floats; /* floats of a spectrum: 2S */
     float *bank;   /* [entry][out][chunk of bins][partition][fft->chunk], scaled by 1 / S */
@@ -62,9 +62,9 @@ struct render_state {
     float *fade; /* [step] */
 };
 
-static void render_close(void *state)
+static void scene_render_close(void *state)
 {
-    struct render_state *s = state;
+    struct scene_render_state *s = state;
     if (!s) return;
     if (s->pool) thread_pool_close(s->pool);
     fft_put(s->fft);
@@ -76,15 +76,15 @@ static void render_close(void *state)
 /* ---- the bank ---------------------------------------------------------------------------------------------------- */
 
 struct bank_job {
-    struct render_state *s;
+    struct scene_render_state *s;
     const hc_bank_data *data;
     float *work; /* [threads][2][2S] */
 };
 
-static void render_transform_response(void *data, int64_t row, int thread)
+static void scene_render_transform_response(void *data, int64_t row, int thread)
 {
     const struct bank_job *job = data;
-    const struct render_state *s = job->s;
+    const struct scene_render_state *s = job->s;
     float *work = job->work + 2 * (size_t)thread * s->floats;
     float *spectrum = s->bank + (size_t)row * (size_t)s->n_partitions * s->floats;
     size_t stride = (size_t)s->n_partitions * (size_t)s->fft->chunk;
@@ -94,7 +94,7 @@ static void render_transform_response(void *data, int64_t row, int thread)
     }
 }
 
-static int bank_transform(struct render_state *s, const hc_bank_data *data, struct reason *why)
+static int bank_transform(struct scene_render_state *s, const hc_bank_data *data, struct reason *why)
 {
     size_t n_rows = (size_t)data->n_entries * (size_t)data->n_out;
     double floats = (double)n_rows * s->n_partitions * (double)s->floats;
@@ -103,15 +103,15 @@ static int bank_transform(struct render_state *s, const hc_bank_data *data, stru
     struct bank_job job = {s, data, memory_floats(2 * (size_t)thread_pool_size(s->pool) * s->floats)};
     s->bank = memory_floats_uncleared(n_rows * (size_t)s->n_partitions * s->floats);
     bool ok = job.work && s->bank;
-    if (ok) thread_pool_run(s->pool, render_transform_response, &job, (int64_t)n_rows);
+    if (ok) thread_pool_run(s->pool, scene_render_transform_response, &job, (int64_t)n_rows);
     free(job.work);
     return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory for a bank of %d entries; free some memory", data->n_entries);
 }
 
-static int render_open(const struct render_setup *setup, void **state, struct reason *why)
+static int scene_render_open(const struct scene_render_setup *setup, void **state, struct reason *why)
 {
     const hc_bank_data *data = setup->data;
-    struct render_state *s = calloc(1, sizeof *s);
+    struct scene_render_state *s = calloc(1, sizeof *s);
     if (!s) return fail(HC_ENOMEM, why, "no memory for a renderer; free some memory");
     s->step = setup->step;
     s->n_out = data->n_out;
@@ -128,12 +128,12 @@ static int render_open(const struct render_setup *setup, void **state, struct re
     s->pool = thread_pool_open(setup->n_threads);
     s->fade = memory_floats((size_t)s->step);
     if (!s->fft || !s->pool || !s->fade) {
-        render_close(s);
+        scene_render_close(s);
         return fail(HC_ENOMEM, why, "no memory for a renderer; free some memory");
     }
     int error = bank_transform(s, data, why);
     if (error) {
-        render_close(s);
+        scene_render_close(s);
         return error;
     }
     for (int i = 0; i < s->step; i++) s->fade[i] = steer_gain(i, s->step);
@@ -144,8 +144,8 @@ static int render_open(const struct render_setup *setup, void **state, struct re
 /* ---- a span of windows -------------------------------------------------------------------------------------------- */
 
 struct window_span {
-    const struct render_state *s;
-    const struct render_work *work;
+    const struct scene_render_state *s;
+    const struct scene_render_work *work;
     const struct offline *rows; /* window w of a row is window w of the work, w >= -windows_before */
     int64_t first, from;        /* the span's first window; the first window to transform */
     int n, n_new;               /* number of the span's windows; number of windows to transform */
@@ -153,7 +153,7 @@ struct window_span {
 };
 
 /* Returns the number of earlier windows that the partitions of a window meet. */
-static int windows_before(const struct render_state *s)
+static int windows_before(const struct scene_render_state *s)
 {
     return s->ratio * (s->n_partitions - 1);
 }
@@ -180,7 +180,7 @@ static int div_up(int n, int size)
 static void transform_windows(void *data, int64_t i, int thread)
 {
     const struct window_span *c = data;
-    const struct render_state *s = c->s;
+    const struct scene_render_state *s = c->s;
     int n_jobs = div_up(c->n_new, WINDOWS_A_JOB), source = (int)(i / n_jobs), at = (int)(i % n_jobs) * WINDOWS_A_JOB;
     int n_frames = (s->ratio + 1) * s->step, end = at + WINDOWS_A_JOB < c->n_new ? at + WINDOWS_A_JOB : c->n_new;
     for (; at < end; at++) {
@@ -199,20 +199,20 @@ static int compare_items(const void *left, const void *right)
     return (a->window > b->window) - (a->window < b->window);
 }
 
-static bool is_before(const struct render_term *a, const struct render_term *b)
+static bool is_before(const struct scene_render_term *a, const struct scene_render_term *b)
 {
     return a->source != b->source ? a->source < b->source : a->entry < b->entry;
 }
 
 /* Merges the two sorted lists of a window. Returns the number of items. */
-static int window_items(const struct render_window *window, int at, struct item *items)
+static int window_items(const struct scene_render_window *window, int at, struct item *items)
 {
     int n_from = window->n_from > 0 ? window->n_from : 0, n = 0;
     for (int f = 0, t = 0; f < n_from || t < window->n_to; n++) {
         bool has_from = f < n_from, has_to = t < window->n_to;
         if (has_from && has_to && is_before(&window->from[f], &window->to[t])) has_to = false;
         if (has_from && has_to && is_before(&window->to[t], &window->from[f])) has_from = false;
-        const struct render_term *term = has_from ? &window->from[f] : &window->to[t];
+        const struct scene_render_term *term = has_from ? &window->from[f] : &window->to[t];
         items[n] = (struct item){.source = term->source, .entry = term->entry, .window = at};
         if (has_from) items[n].from = window->from[f++].weight;
         if (has_to) items[n].to = window->to[t++].weight;
@@ -229,7 +229,7 @@ static void add_scaled(float *sum, const float *x, float gain, size_t n)
 static void add_products(const struct window_span *c, int first, const struct item *items, int n, int out,
                          const struct scratch *scratch)
 {
-    const struct render_state *s = c->s;
+    const struct scene_render_state *s = c->s;
     size_t response = (size_t)items[0].entry * (size_t)s->n_out + (size_t)out;
     struct offline_product product = {items[0].source, 0, s->n_partitions,
                                       s->bank + response * (size_t)s->n_partitions * s->floats};
@@ -245,7 +245,7 @@ static void add_products(const struct window_span *c, int first, const struct it
 }
 
 /* Transforms a sum of n products back. Returns its last `step` frames. */
-static const float *sum_back(const struct render_state *s, int n, float *sum, float *frames)
+static const float *sum_back(const struct scene_render_state *s, int n, float *sum, float *frames)
 {
     if (n > 0)
         fft_inverse(s->fft, sum, frames);
@@ -257,9 +257,9 @@ static const float *sum_back(const struct render_state *s, int n, float *sum, fl
 /* Transforms both sums of a window back and writes the fade between them to the output. */
 static void finish_window(const struct window_span *c, int64_t window, int at, int out, const struct scratch *scratch)
 {
-    const struct render_state *s = c->s;
+    const struct scene_render_state *s = c->s;
     const hc_render_job *job = c->work->job;
-    const struct render_window *lists = &c->work->windows[window];
+    const struct scene_render_window *lists = &c->work->windows[window];
     int64_t left = job->n_out_frames - window * s->step;
     int n = left < s->step ? (int)left : s->step;
     float *y = job->out[out] + window * s->step, *sum = scratch->sums + (size_t)at * s->floats;
@@ -280,10 +280,10 @@ static bool is_run(const struct item *first, int n)
 }
 
 /* Computes one output of a group of windows. */
-static void render_group(void *data, int64_t i, int thread)
+static void scene_render_group(void *data, int64_t i, int thread)
 {
     const struct window_span *c = data;
-    const struct render_state *s = c->s;
+    const struct scene_render_state *s = c->s;
     const struct scratch *scratch = &c->scratch[thread];
     int out = (int)(i % s->n_out), first = (int)(i / s->n_out) * s->group,
         n = c->n - first < s->group ? c->n - first : s->group;
@@ -304,7 +304,7 @@ static void render_group(void *data, int64_t i, int thread)
 /* ---- works ------------------------------------------------------------------------------------------------------- */
 
 /* Calls job(data, i, thread) for i in [0, n): on all threads of the pool if thread is -1, else on `thread` alone. */
-static void share(const struct render_state *s, int thread, void (*job)(void *, int64_t, int), void *data, int n)
+static void share(const struct scene_render_state *s, int thread, void (*job)(void *, int64_t, int), void *data, int n)
 {
     if (thread < 0)
         thread_pool_run(s->pool, job, data, n);
@@ -313,7 +313,7 @@ static void share(const struct render_state *s, int thread, void (*job)(void *, 
 }
 
 /* Returns the number of windows of a span: whole groups, as max_items assumes, or all windows. */
-static int64_t span_windows(const struct render_state *s, int n_sources, int64_t n_windows)
+static int64_t span_windows(const struct scene_render_state *s, int n_sources, int64_t n_windows)
 {
     int64_t n = SPAN_FLOATS / ((int64_t)n_sources * (int64_t)s->floats) - windows_before(s),
             min = 4 * (int64_t)s->group;
@@ -327,7 +327,7 @@ static int64_t div_down(int64_t a, int64_t b)
 }
 
 /* Returns the range of a work's windows that contain input. */
-static struct offline_range input_range(const struct render_state *s, const hc_render_job *job)
+static struct offline_range input_range(const struct scene_render_state *s, const hc_render_job *job)
 {
     if (job->n_in_frames == 0) return offline_silence;
     int64_t first = div_down(job->in_from, s->step), last = div_down(job->in_from + job->n_in_frames - 1, s->step);
@@ -335,8 +335,8 @@ static struct offline_range input_range(const struct render_state *s, const hc_r
 }
 
 struct run {
-    const struct render_state *s;
-    const struct render_work *works;
+    const struct scene_render_state *s;
+    const struct scene_render_work *works;
     int64_t span;            /* max. windows of a span */
     struct scratch *scratch; /* [threads] */
 };
@@ -345,8 +345,8 @@ struct run {
 static void work_run(void *data, int64_t i, int thread)
 {
     const struct run *r = data;
-    const struct render_state *s = r->s;
-    const struct render_work *work = &r->works[i];
+    const struct scene_render_state *s = r->s;
+    const struct scene_render_work *work = &r->works[i];
     const struct offline *rows = &r->scratch[thread < 0 ? 0 : thread].rows;
     struct window_span c = {.s = s, .work = work, .rows = rows, .scratch = r->scratch};
     struct offline_range input = input_range(s, work->job);
@@ -359,17 +359,17 @@ static void work_run(void *data, int64_t i, int thread)
         c.from = next > input.first ? next : input.first;
         c.n_new = c.from < new_end ? (int)(new_end - c.from) : 0;
         share(s, thread, transform_windows, &c, work->job->n_sources * div_up(c.n_new, WINDOWS_A_JOB));
-        share(s, thread, render_group, &c, div_up(c.n, s->group) * s->n_out);
+        share(s, thread, scene_render_group, &c, div_up(c.n, s->group) * s->n_out);
     }
 }
 
 /* The largest number of items of any group of the works. */
-static size_t max_items(const struct render_state *s, const struct render_work *works, int n_works)
+static size_t max_items(const struct scene_render_state *s, const struct scene_render_work *works, int n_works)
 {
     size_t max = 0, n = 0;
     for (int i = 0; i < n_works; i++)
         for (int64_t w = 0; w < works[i].n_windows; w++) {
-            const struct render_window *window = &works[i].windows[w];
+            const struct scene_render_window *window = &works[i].windows[w];
             if (w % s->group == 0) n = 0;
             n += (size_t)window->n_to + (size_t)(window->n_from > 0 ? window->n_from : 0);
             if (n > max) max = n;
@@ -378,7 +378,7 @@ static size_t max_items(const struct render_state *s, const struct render_work *
 }
 
 /* Allocates a thread's scratch. n_sources: rows of the thread; may be 0. */
-static bool scratch_make(const struct render_state *s, struct scratch *scratch, size_t n_items, int n_sources,
+static bool scratch_make(const struct scene_render_state *s, struct scratch *scratch, size_t n_items, int n_sources,
                          int n_entries)
 {
     scratch->sums = memory_floats_uncleared(2 * (size_t)s->group * s->floats);
@@ -398,9 +398,9 @@ static void scratch_free(struct scratch *scratch)
     offline_close(&scratch->rows);
 }
 
-static int render_run(void *state, const struct render_work *works, int n_works, struct reason *why)
+static int scene_render_run(void *state, const struct scene_render_work *works, int n_works, struct reason *why)
 {
-    const struct render_state *s = state;
+    const struct scene_render_state *s = state;
     int n_threads = thread_pool_size(s->pool), n_sources = 1;
     bool is_whole = n_works >= 2 * n_threads; /* each thread computes whole works */
     size_t n_items = max_items(s, works, n_works);
@@ -426,4 +426,5 @@ static int render_run(void *state, const struct render_work *works, int n_works,
     return ok ? HC_OK : fail(HC_ENOMEM, why, "no memory to render %d jobs; use fewer", n_works);
 }
 
-const struct render_backend render_cpu = {.name = "cpu", .open = render_open, .run = render_run, .close = render_close};
+const struct scene_render_backend scene_render_cpu = {
+    .name = "cpu", .open = scene_render_open, .run = scene_render_run, .close = scene_render_close};

@@ -1,4 +1,4 @@
-/* moving_stream - the sources of one sound on their paths, block by block: each block becomes a job of hc_render.
+/* scene_file_stream - the sources of one sound on their paths, block by block: each block becomes a job of hc_render.
  *
  *   a source   [history: taps + 2 steps][block]     the caller writes the block, the stream moves it into the history
  */
@@ -7,7 +7,7 @@
 
 #include "path_steps.h"
 
-struct moving_stream {
+struct scene_file_stream {
     struct path path;
     struct path_steps steps;
     int n_sources, block;
@@ -20,25 +20,25 @@ struct moving_stream {
 /* Moves the path into the stream; *path is empty afterwards. The block is a multiple of the step. n_frames: length of
  * the longest block that the caller needs, or INT64_MAX. name: name of the bank, for an error. *stream is all zeros
  * before. false: why has the reason; close the stream. */
-bool moving_stream_open(struct moving_stream *stream, struct path *path, const hc_bank_data *bank,
+bool scene_file_stream_open(struct scene_file_stream *stream, struct path *path, const hc_bank_data *bank,
                         const struct path_options *options, int64_t n_frames, const char *name, char *why,
                         size_t cap);
-void moving_stream_close(struct moving_stream *stream);
+void scene_file_stream_close(struct scene_file_stream *stream);
 
 /* Returns the next block of a source, for `block` frames of input. */
-static inline float *moving_stream_block(struct moving_stream *stream, int source)
+static inline float *scene_file_stream_block(struct scene_file_stream *stream, int source)
 {
     return stream->frames + (size_t)source * stream->stride + stream->history;
 }
 
 /* Fills in a job for the next n frames of the outputs; n is `block` except at the end. n_in: frames in the block;
- * the frames after them are silent. *job is valid until moving_stream_next. false: no memory. */
-bool moving_stream_job(struct moving_stream *stream, int n_in, int n, float *const *out, hc_render_job *job);
+ * the frames after them are silent. *job is valid until scene_file_stream_next. false: no memory. */
+bool scene_file_stream_job(struct scene_file_stream *stream, int n_in, int n, float *const *out, hc_render_job *job);
 
-/* Goes on to the next block. n_in and n: as for moving_stream_job. */
-void moving_stream_next(struct moving_stream *stream, int n_in, int n);
+/* Goes on to the next block. n_in and n: as for scene_file_stream_job. */
+void scene_file_stream_next(struct scene_file_stream *stream, int n_in, int n);
 
 /* Goes back to the start. */
-void moving_stream_rewind(struct moving_stream *stream);
+void scene_file_stream_rewind(struct scene_file_stream *stream);
 
 #endif

@@ -193,7 +193,7 @@ int matrix_of_noise(struct matrix *m, const hc_config *config, const struct nois
     m->n_taps = calloc(n, sizeof *m->n_taps);
     m->cells = calloc(n, sizeof *m->cells);
     if ((has_taps && !m->taps) || !m->n_taps || !m->cells) goto no_memory;
-    for (int i = 0; i < (int)n; i++) { /* sorted by output, then input: response i is that of noise_response */
+    for (int i = 0; i < (int)n; i++) { /* by output, then input, as noise_response numbers them */
         struct cell cell = {i, i, i};
         if (!noise->diagonal) cell.in = i % config->n_in, cell.out = i / config->n_in;
         m->n_taps[i] = noise->n_taps;

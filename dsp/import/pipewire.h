@@ -55,7 +55,8 @@ void node_check_controls(struct import *import, const struct node *node);
 /* Limits a delay to max_s seconds, and rounds it down to whole frames of the graph, as PipeWire does. */
 double node_whole_frames(const struct import *import, double seconds, double max_s);
 
-/* Convolves a signal with the impulse response that a config names. channel: the file's, if the config names none. */
+/* Convolves a signal with the impulse response that a config names. channel: which channel of the file to use if the config
+ * names none. */
 const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
                                    int channel, const struct signal *in);
 

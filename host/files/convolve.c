@@ -217,7 +217,7 @@ static bool load_mask(struct convolution *run)
     if (mask->file_rate && mask->rate != mask->file_rate)
         message_note("%s: resampled from %d to %d Hz", s->mask, mask->file_rate, mask->rate);
     if (mask->rate && mask->rate != run->in.rate)
-        message_note("%s: its %d Hz are played at %d Hz", s->mask, mask->rate, run->in.rate);
+        message_note("%s: its samples at %d Hz are played at %d Hz", s->mask, mask->rate, run->in.rate);
     return routes_make(run);
 }
 

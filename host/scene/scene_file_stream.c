@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_SAMPLES = 1 << 20, MAX_BLOCK = 1 << 18 /* frames: a file of 10 s at 16 kHz is one block */ };
+enum { BLOCK_SAMPLES = 1 << 20, MAX_BLOCK = 1 << 18 /* frames; holds a whole file of 10 s at 16 kHz */ };
 
 /* The buffers of a block hold about BLOCK_SAMPLES each: banks may have 1024 outputs. */
 static int block_choose(int n_sources, int n_out, int step, int64_t n_frames)

@@ -31,7 +31,7 @@ struct cuda_live {
     void *memory;            /* device memory; the pointers below point into it                                */
     float *wet[2];           /* [n_out][block]: the outputs of the masks `to` and `from` of a fade             */
     float *receive;          /* [n_in][block]: a large block, before its copy to the ring; NULL: unused        */
-    bool out_overlapped;     /* a copy engine copies the output from wet[0] to its buffer                      */
+    bool out_overlapped;     /* true: a copy engine moves wet[0] to the host; false: a kernel writes it there  */
     int64_t total;           /* frames in the input history                                                    */
     int64_t rested_us;       /* when process_behind returned last                                              */
     struct gpu_tail tail;

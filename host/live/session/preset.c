@@ -347,8 +347,10 @@ bool preset_save(const char *name, bool replace, const char *text, char *saved, 
     if (is_there && !replace && !text_out_may_replace(old.path, mark, saved, cap))
         return message_write(saved, cap,
                              "preset %s exists, not as this session saved it; give another name, or replace", name);
-    if (strlen(text) > MAX_BYTES - 200 || (!is_there && n_new == MAX_NAMES)) /* others may send many names over OSC */
-        return message_write(saved, cap, "the preset is too long, or the session has saved %d; save less", MAX_NAMES);
+    if (strlen(text) > MAX_BYTES - 200)
+        return message_write(saved, cap, "the preset would have %zu bytes; shorten the paths of its masks", strlen(text));
+    if (!is_there && n_new == MAX_NAMES) /* others may send many names over OSC */
+        return message_write(saved, cap, "this session has saved %d presets; save under one of their names", MAX_NAMES);
     snprintf(path, sizeof path, "%s/%s%s", folder, name, ENDING);
     if (!text_out_folder(folder, saved, cap) || !text_out_marked(path, print_lines, lines, saved, cap)) return false;
     n_new += !is_there;

@@ -18,7 +18,9 @@ MODULE_HELP := $(patsubst %,$(BUILD)/%.o,kernels/module/module dsp/base/error ds
 # which both use. parallel_copy.c is compiled into both and defines one.
 MODULE_HEADERS := $(wildcard dsp/haloconv*.h) dsp/bench.h dsp/device/parallel_copy.c \
                   $(addprefix dsp/,$(addsuffix .h,backends/gpu_module device/backend device/plan device/noise device/scene_backend \
-                    device/scene_plan device/hc_bank device/scene_pieces device/render_backend device/tensor_backend))
+                    device/scene_plan device/hc_bank device/scene_pieces device/scene_render_backend device/tensor_backend))
+MODULE_HEADERS_GONE := $(filter-out $(wildcard $(MODULE_HEADERS)),$(MODULE_HEADERS))
+$(if $(MODULE_HEADERS_GONE),$(error kernels/kernels.mk: $(MODULE_HEADERS_GONE) is gone: name the file that defines the structs now))
 MODULE_VERSION := $(VERSION)-$(firstword $(shell cat $(MODULE_HEADERS) | cksum))
 MODULE_FLAGS = -DMODULE_VERSION='"$(MODULE_VERSION)"' -DLIBDIR='"$(LIBDIR)"'
 # `make install PREFIX=...` keeps the LIBDIR of the build: the module is also found from the places of library and program.

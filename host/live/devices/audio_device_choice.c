@@ -15,7 +15,9 @@
 #endif
 
 #ifdef HC_WITH_PORTAUDIO
-static json_t *ask_portaudio(void)
+enum { LIST_FD = 3 }; /* of the child: its standard output is the libraries' */
+
+int audio_devices_ask(void)
 {
     json_t *list = json_array();
     bool started = Pa_Initialize() == paNoError;
@@ -29,7 +31,7 @@ static json_t *ask_portaudio(void)
                             Pa_GetDefaultInputDevice() == i, "default_output", Pa_GetDefaultOutputDevice() == i));
     }
     if (started) Pa_Terminate();
-    return list;
+    return json_dumpfd(list, LIST_FD, 0) == 0 ? 0 : 1;
 }
 
 json_t *audio_devices_list(void)
@@ -41,9 +43,9 @@ json_t *audio_devices_list(void)
     if (child == 0) {
         int null = open("/dev/null", O_WRONLY);
         if (null >= 0) dup2(null, STDERR_FILENO);
-        close(ends[0]);
-        json_dumpfd(ask_portaudio(), ends[1], 0);
-        _exit(0);
+        dup2(ends[1], LIST_FD);
+        execl("/proc/self/exe", "haloconv", "--_devices", NULL);
+        _exit(audio_devices_ask()); /* no /proc: as a copy of this process */
     }
     close(ends[1]);
     json_t *list = child > 0 ? json_loadfd(ends[0], 0, NULL) : NULL;
@@ -52,6 +54,11 @@ json_t *audio_devices_list(void)
     return list;
 }
 #else
+int audio_devices_ask(void)
+{
+    return 1;
+}
+
 json_t *audio_devices_list(void)
 {
     return json_array();

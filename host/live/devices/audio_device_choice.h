@@ -1,7 +1,8 @@
 /* audio_device_choice - lists PortAudio's devices and chooses one by its name.
  *
  * A child process asks PortAudio, because PortAudio aborts if ALSA has no configuration, and because ALSA and JACK
- * print every attempt on standard error.
+ * print every attempt on standard error. It is a new start of this program (`haloconv --_devices`): a copy of a process with
+ * threads may find a lock taken that nobody releases.
  */
 #ifndef AUDIO_DEVICE_CHOICE_H
 #define AUDIO_DEVICE_CHOICE_H
@@ -11,8 +12,11 @@
 #include <stddef.h>
 
 /* Returns an array of objects: index, name, api, inputs, outputs, rate, default_input, default_output. NULL: the child
- * failed. The caller releases the array. Call this function before any use of CUDA, which does not survive a fork. */
+ * failed. The caller releases the array. */
 json_t *audio_devices_list(void);
+
+/* The child's part: writes the array as JSON to file descriptor 3. Returns the exit status. */
+int audio_devices_ask(void);
 
 struct audio_device {
     char name[256], api[64]; /* identify the device when it comes back; its number may change */

@@ -1,5 +1,5 @@
-/* plugin_driver - one set of calls for the plugins of three standards, LV2, CLAP and VST3, each driven through its small
- * host (lv2_host.h, clap_host.h, vst3_host.h).
+/* plugin_driver - one set of calls for the plugins of three standards, LV2, CLAP and VST3, each driven through its
+ * small host (lv2_host.h, clap_host.h, vst3_host.h).
  *
  * A value is that of the table of controls: of ENABLED, 0 is the bypass.
  */

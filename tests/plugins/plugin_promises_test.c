@@ -1,9 +1,9 @@
-/* One table of promises of the plugins, kept in each standard (plugin_driver.h): sound, changes while they play, states,
- * presets, texts of values, and the rules of the audio thread. lv2_test.c, clap_test.c and vst3_test.c have the promises
- * of one standard.
+/* One table of promises of the plugins, kept in each standard (plugin_driver.h): sound, changes while they play,
+ * states, presets, texts of values, and the rules of the audio thread. lv2_test.c, clap_test.c and vst3_test.c have the
+ * promises of one standard.
  *
- * The host renders, so that a busy machine does not fail a test, and a mask is there with the next block. A promise that
- * runs on each backend sets the plugin's own control; the log must name the backend.
+ * The host renders, so that a busy machine does not fail a test, and a mask is there with the next block. A promise
+ * that runs on each backend sets the plugin's own control; the log must name the backend.
  */
 #include "haloconv_masks.h"
 #include "recording.h"

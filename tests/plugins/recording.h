@@ -26,8 +26,8 @@ void recording_play_random(struct recording *r, int frames, int max_block, uint6
 void recording_settle(struct recording *r);
 void recording_await(struct recording *r, const char *text);
 
-/* Check frames first...last - 1, or all from `first` on: the mask of this file, with the input from frame `origin` on; or
- * the input. */
+/* Check frames first...last - 1, or all from `first` on: the mask of this file, with the input from frame `origin` on;
+ * or the input. */
 void check_mix(const struct recording *r, const char *path, struct mix mix, int origin, int first, int last);
 void check_dry(const struct recording *r, int first);
 void check_same(const struct recording *a, const struct recording *b, double share); /* of the peak              */

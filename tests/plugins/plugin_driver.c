@@ -64,6 +64,18 @@ const char *shipped_mask(const char *name)
     return path;
 }
 
+/* Calls of the driver that are calls of the host. */
+#define ACT(name, call)                                                                                                \
+    static void name(struct plugin *p)                                                                                 \
+    {                                                                                                                  \
+        call(p->host);                                                                                                 \
+    }
+#define ASK(type, name, call)                                                                                          \
+    static type name(struct plugin *p)                                                                                 \
+    {                                                                                                                  \
+        return call(p->host);                                                                                          \
+    }
+
 #define CALLS(standard)                                                                                                \
     .name = #standard, .open = open_##standard, .close = close_##standard, .activate = activate_##standard,            \
     .deactivate = deactivate_##standard, .reset = reset_##standard, .set = set_##standard,                             \
@@ -75,6 +87,14 @@ const char *shipped_mask(const char *name)
     .choose_preset = choose_preset_##standard, .tail = tail_##standard, .n_told = n_told_##standard
 
 /* ---- LV2 ---------------------------------------------------------------------------------------- */
+
+ACT(close_lv2, lv2_host_close)
+ACT(deactivate_lv2, lv2_host_deactivate)
+ASK(const char *, log_lv2, lv2_host_log)
+ASK(const char *, caught_lv2, lv2_host_caught)
+ASK(bool, is_busy_lv2, lv2_host_busy)
+ASK(const char *, status_lv2, lv2_host_status)
+ASK(const char *, notified_lv2, lv2_host_notified)
 
 static enum lv2_host_worker worker_of(const struct plugin *p)
 {
@@ -101,11 +121,6 @@ static void open_lv2(struct plugin *p)
     if (p->setup.mask) choose_before_lv2(p, p->setup.mask);
 }
 
-static void close_lv2(struct plugin *p)
-{
-    lv2_host_close(p->host);
-}
-
 /* An instance has one rate and one usual block: the host makes another one, which gets the state. */
 static void activate_lv2(struct plugin *p, bool is_other)
 {
@@ -119,11 +134,6 @@ static void activate_lv2(struct plugin *p, bool is_other)
         p->driver->set_now(p, FREEWHEEL, !p->setup.is_live);
     }
     lv2_host_activate(p->host);
-}
-
-static void deactivate_lv2(struct plugin *p)
-{
-    lv2_host_deactivate(p->host);
 }
 
 static void reset_lv2(struct plugin *p)
@@ -154,11 +164,6 @@ static void play_lv2(struct plugin *p, void *const *in, void *const *out, int n)
 {
     lv2_host_connect_audio(p->host, (float *const *)in, (float *const *)out);
     lv2_host_run(p->host, n);
-}
-
-static bool is_busy_lv2(struct plugin *p)
-{
-    return lv2_host_busy(p->host);
 }
 
 static void send_odd_lv2(struct plugin *p, unsigned kind)
@@ -201,16 +206,6 @@ static bool load_lv2(struct plugin *p, const char *text, size_t length, int chun
     return true;
 }
 
-static const char *log_lv2(struct plugin *p)
-{
-    return lv2_host_log(p->host);
-}
-
-static const char *caught_lv2(struct plugin *p)
-{
-    return lv2_host_caught(p->host);
-}
-
 static double meter_lv2(struct plugin *p, enum control control)
 {
     return (double)*lv2_host_control(p->host, control);
@@ -219,16 +214,6 @@ static double meter_lv2(struct plugin *p, enum control control)
 static unsigned latency_lv2(struct plugin *p)
 {
     return (unsigned)lrintf(*lv2_host_control(p->host, LATENCY));
-}
-
-static const char *status_lv2(struct plugin *p)
-{
-    return lv2_host_status(p->host);
-}
-
-static const char *notified_lv2(struct plugin *p)
-{
-    return lv2_host_notified(p->host);
 }
 
 const struct plugin_driver plugin_lv2 = {CALLS(lv2),
@@ -243,6 +228,12 @@ const struct plugin_driver plugin_lv2 = {CALLS(lv2),
 /* ---- CLAP --------------------------------------------------------------------------------------- */
 
 #ifdef HC_WITH_CLAP
+ACT(close_clap, clap_close)
+ACT(deactivate_clap, clap_deactivate)
+ASK(const char *, log_clap, clap_log)
+ASK(const char *, caught_clap, clap_caught)
+ACT(reset_clap, clap_reset)
+
 static void choose_clap(struct plugin *p, const char *path, int frame)
 {
     const struct clap_session *s = p->host;
@@ -255,24 +246,9 @@ static void open_clap(struct plugin *p)
     if (p->setup.mask) choose_clap(p, p->setup.mask, 0);
 }
 
-static void close_clap(struct plugin *p)
-{
-    clap_close(p->host);
-}
-
 static void activate_clap(struct plugin *p, bool is_other)
 {
     clap_activate(p->host, p->setup.rate, (uint32_t)p->setup.max_frames);
-}
-
-static void deactivate_clap(struct plugin *p)
-{
-    clap_deactivate(p->host);
-}
-
-static void reset_clap(struct plugin *p)
-{
-    clap_reset(p->host);
 }
 
 static void set_clap(struct plugin *p, enum control control, double value, int frame)
@@ -321,16 +297,6 @@ static bool load_clap(struct plugin *p, const char *text, size_t length, int chu
     const bool is_read = clap_load(p->host, text, length, (size_t)chunk);
     check(s->n_rescans == n_rescans + is_read, "the host is told %d times of new values", s->n_rescans - n_rescans);
     return is_read;
-}
-
-static const char *log_clap(struct plugin *p)
-{
-    return clap_log(p->host);
-}
-
-static const char *caught_clap(struct plugin *p)
-{
-    return clap_caught(p->host);
 }
 
 static double meter_clap(struct plugin *p, enum control control)
@@ -415,6 +381,8 @@ const struct plugin_driver plugin_clap = {.name = "clap", .missing = "built with
 /* ---- VST3 --------------------------------------------------------------------------------------- */
 
 #ifdef HC_WITH_VST3
+ACT(deactivate_vst3, vst3_deactivate)
+
 /* Only a state brings a mask; the values stay. */
 static void choose_vst3(struct plugin *p, const char *path, int frame)
 {
@@ -452,11 +420,6 @@ static void activate_vst3(struct plugin *p, bool is_other)
     struct vst3_session *s = p->host;
     s->setup.sample_rate = p->setup.rate;
     vst3_activate(s, p->setup.max_frames);
-}
-
-static void deactivate_vst3(struct plugin *p)
-{
-    vst3_deactivate(p->host);
 }
 
 static void reset_vst3(struct plugin *p)

@@ -16,7 +16,7 @@ enum { PLUGIN_STATE_BYTES = 32768 };
 struct plugin_setup {
     const char *variant;
     const char *mask;        /* of the session; NULL: the plugin's own                                           */
-    int rate, max_frames;    /* max_frames: as the host announces it; blocks may be longer                       */
+    int rate, max_frames;    /* max_frames: as the host announces it; blocks may be longer. LV2: 0: it does not  */
     enum backend backend;
     bool is_double;          /* blocks of 64 bits                                                                */
     bool is_live;            /* blocks wait for nothing; false: the host renders, and masks are there at once    */

@@ -847,8 +847,9 @@ static void churn(const struct plugin_driver *driver, const char *backend)
             const int what = random_int(&random, 0, 12);
             r.in_place = r.p->variant->n_in == r.p->variant->n_out && random_int(&random, 0, 1);
             if (what < 2) driver->choose(r.p, masks[random_int(&random, 0, 3)], random_int(&random, 0, 50));
-            if (what == 2 && driver->choose_preset && r.p->variant->n_sources == 0)
-                driver->choose_preset(r.p, &plugin_presets[random_int(&random, 0, 1)]);
+            const struct plugin_preset *preset = &plugin_presets[random_int(&random, 0, N_PRESETS - 1)];
+            if (what == 2 && driver->choose_preset && preset_fits(preset, r.p->variant))
+                driver->choose_preset(r.p, preset);
             if (what == 3) driver->save(r.p, state, random_int(&random, 1, 99));
             if (what == 4) driver->load(r.p, state, strlen(state), random_int(&random, 1, 99));
             if (what == 5) driver->load(r.p, nothing, strlen(nothing), STATE_BYTES);

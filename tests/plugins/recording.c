@@ -11,8 +11,8 @@ struct recording recording_open(const struct plugin_driver *driver, const struct
     struct recording r = {.p = must_alloc(1, sizeof *r.p), .cap = cap};
     struct plugin_setup with = *setup;
     struct random random = random_seeded(5);
+    if (!with.max_frames && !with.rate) with.max_frames = 64;
     if (!with.rate) with.rate = 48000;
-    if (!with.max_frames) with.max_frames = 64;
     plugin_open(r.p, driver, &with);
     for (int ch = 0; ch < r.p->variant->n_in; ch++) r.in[ch] = noise(&random, cap);
     for (int ch = 0; ch < r.p->variant->n_out; ch++) r.out[ch] = must_alloc((size_t)cap, sizeof(float));

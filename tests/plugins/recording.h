@@ -14,7 +14,7 @@ struct recording {
     bool in_place;           /* blocks are                                                                       */
 };
 
-/* Opens an active plugin. setup: a rate or max_frames of 0 is 48000 or 64. */
+/* Opens an active plugin. setup: without a rate, 48000 Hz and, if max_frames is 0, blocks of 64 frames. */
 struct recording recording_open(const struct plugin_driver *driver, const struct plugin_setup *setup, int cap);
 struct recording recording_open_stereo(const struct plugin_driver *driver, int cap);
 void recording_close(struct recording *r);

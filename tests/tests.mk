@@ -16,7 +16,7 @@ INCLUDED := $(shell grep -HoE '^.include "(host/|[a-z0-9_]+[.]h")' tests/*/*.[ch
               sed -E 's|.*/([a-z0-9_]+)[.][ch]:.include "([a-z0-9_]+).*|\1:\2|')
 INCLUDED += $(patsubst tests/live/%.c,live_driver:%,$(wildcard tests/live/live_driver_*.c))
 linked_once = $(sort $(1) $(foreach n,$(1),$(patsubst $(n):%,%,$(filter $(n):%,$(INCLUDED)))))
-linked = $(call linked_once,$(call linked_once,$(call linked_once,$(1))))
+linked = $(call linked_once,$(call linked_once,$(call linked_once,$(call linked_once,$(1)))))
 TEST_SOURCES := $(wildcard tests/*/*.c)
 HELPERS := $(filter-out $(if $(CLAP),,clap_host) $(if $(VST3),,vst3_host),$(filter $(notdir $(basename $(wildcard tests/*/*.h))) live_driver_%,$(notdir $(basename $(TEST_SOURCES)))))
 TEST_NAMES := $(notdir $(basename $(filter %_test.c tests/fuzz/fuzz_%.c,$(TEST_SOURCES)))) \
@@ -104,7 +104,8 @@ RACES := session_test:a_storm_of_changes_leaves_the_audio_whole swap_test:swap_s
          hybrid_test:a_swap_waits_for_a_late_device api_test:info_during_mask_make \
          steer_test:a_storm_of_steering_keeps_the_audio_whole \
          hybrid_scene_test:a_bank_lives_until_a_late_device_is_done_with_it \
-         $(if $(CLAP),clap_test:masks_come_while_blocks_play) $(if $(VST3),vst3_test:the_window_works_while_blocks_play) \
+         $(if $(BUNDLE),plugin_promises_test:lv2_masks_come_while_blocks_play$(comma)clap_masks_come_while_blocks_play$(comma)vst3_masks_come_while_blocks_play) \
+         $(if $(VST3),vst3_test:the_window_works_while_blocks_play) \
          $(if $(and $(shell command -v Xvfb),$(filter %/vst3_gui_test,$(TEST_PROGRAMS))),vst3_gui_test:presets_and_values_are_set_while_blocks_play) \
          $(if $(and $(BUNDLE),$(PROGRAM)),live_scenarios_test:$(subst $(space),$(comma),$(RACING)))
 run-race-test:
@@ -303,7 +304,7 @@ $(BUILD)/tests/faulty.clap $(BUILD)/tests/faulty.vst3:
 $(call tests_with,clap_host): $(BUILD)/plugins/core/controls.o | $(if $(CLAP),$(BUILD)/tests/faulty.clap $(CLAP))
 $(patsubst %,$(BUILD)/tests/%.o,clap_host clap_test clap_gui_test): private ALL_CFLAGS += $(CLAP_FLAGS)
 $(call tests_with,vst3_host): $(BUILD)/plugins/core/controls.o | $(if $(VST3),$(BUILD)/tests/faulty.vst3 $(VST3) $(VST3_INFO))
-$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test vst3_gui_test bench_plugins live_driver_plugins): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
+$(patsubst %,$(BUILD)/tests/%.o,vst3_host vst3_test vst3_gui_test plugin_driver live_driver_plugins): private ALL_CFLAGS += $(VST3_FLAGS) $(CLAP_FLAGS)
 $(patsubst %,$(BUILD)/tests/%_test.o,ladder transform tensors): private ALL_CFLAGS += $(if $(HAVE_CUDA),-isystem $(CUDA_HOME)/include)
 # freewheel_test is linked with engine threads that wake up late.
 LATE := $(patsubst %,$(BUILD)/tests/late/%.o,base/realtime_pool device/device_queue)

@@ -8,9 +8,7 @@
  * instance of each standard plays the mask: their outputs must be the same. Prints the time of a round with its share
  * of the period, the rounds that lasted longer, and p50 and mean beside those of LV2.
  */
-#include "clap_host.h"
-#include "lv2_host.h"
-#include "vst3_host.h"
+#include "plugin_driver.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,54 +19,15 @@
 enum { RATE = 48000, MAX_INSTANCES = 512, CHANNELS = 2, TURNS = 10, LOADING_S = 4 };
 enum standard { LV2_PLUGIN, CLAP_PLUGIN, VST3_PLUGIN, N_STANDARDS };
 static const char *const names[] = {"LV2", "CLAP", "VST3"};
+static const struct plugin_driver *const drivers[] = {&plugin_lv2, &plugin_clap, &plugin_vst3};
 
-static void *instances[N_STANDARDS][MAX_INSTANCES];
+static struct plugin instances[N_STANDARDS][MAX_INSTANCES];
 static float *in[CHANNELS], *out[CHANNELS];
 static int n_instances, block, backend = BACKEND_CPU;
 
-static void *open_one(enum standard standard, const char *mask)
+static void play_one(struct plugin *p)
 {
-    char state[5000];
-    int length = snprintf(state, sizeof state, "haloconv plugin 1\nvariant stereo\nmask %s\nwet 0\nbackend %d\nend\n",
-                          mask, backend);
-    if (standard == LV2_PLUGIN) {
-        struct lv2_host *h = lv2_host_open("stereo", RATE, block, block, WORKER_THREAD);
-        *lv2_host_control(h, BACKEND) = (float)backend;
-        lv2_host_activate(h);
-        lv2_host_send_mask(h, mask, 0);
-        return h;
-    }
-    if (standard == CLAP_PLUGIN) {
-        struct clap_session *s = clap_open("stereo", true);
-        check(clap_load(s, state, (size_t)length, sizeof state), "CLAP: the state is refused");
-        clap_activate(s, RATE, (uint32_t)block);
-        return s;
-    }
-    struct vst3_session *s = vst3_open("stereo");
-    check(vst3_load(s, state, (size_t)length, sizeof state), "VST3: the state is refused");
-    s->setup.process_mode = V3_REALTIME;
-    vst3_activate(s, block);
-    return s;
-}
-
-static void close_one(enum standard standard, void *instance)
-{
-    if (standard == LV2_PLUGIN)
-        lv2_host_close(instance);
-    else if (standard == CLAP_PLUGIN)
-        clap_deactivate(instance), clap_close(instance);
-    else
-        vst3_deactivate(instance), vst3_close(instance);
-}
-
-static void play_one(enum standard standard, void *instance)
-{
-    if (standard == LV2_PLUGIN)
-        lv2_host_connect_audio(instance, in, out), lv2_host_run(instance, block);
-    else if (standard == CLAP_PLUGIN)
-        clap_play(instance, in, out, (uint32_t)block);
-    else
-        vst3_play(instance, (void *const *)in, (void *const *)out, block);
+    p->driver->play(p, (void *const *)in, (void *const *)out, block);
 }
 
 static void sleep_until(double when)
@@ -86,7 +45,7 @@ static void play(enum standard standard, int n_rounds, double *took)
         for (int ch = 0; ch < CHANNELS; ch++)
             for (int i = 0; i < block; i++) in[ch][i] = random_sample(&random);
         double begin = now_s();
-        for (int i = 0; i < n_instances; i++) play_one(standard, instances[standard][i]);
+        for (int i = 0; i < n_instances; i++) play_one(&instances[standard][i]);
         if (took) took[k] = now_s() - begin;
         due = fmax(due + (double)block / RATE, now_s());
         sleep_until(due);
@@ -99,7 +58,7 @@ static void play_impulse(enum standard standard, int n_rounds, float *response)
     for (int k = -n_rounds; k < n_rounds; k++) {
         for (int ch = 0; ch < CHANNELS; ch++) memset(in[ch], 0, (size_t)block * sizeof(float));
         if (k == 0) in[0][0] = in[1][0] = 1;
-        play_one(standard, instances[standard][0]);
+        play_one(&instances[standard][0]);
         for (int ch = 0; ch < CHANNELS && k >= 0; ch++)
             memcpy(response + ((size_t)ch * (size_t)n_rounds + (size_t)k) * (size_t)block, out[ch],
                    (size_t)block * sizeof(float));
@@ -136,7 +95,14 @@ static void measure(const char *mask, double seconds)
         out[ch] = must_alloc((size_t)block, sizeof(float));
     }
     for (int s = 0; s < N_STANDARDS; s++) {
-        for (int i = 0; i < n_instances; i++) instances[s][i] = open_one((enum standard)s, mask);
+        const struct plugin_setup setup = {.variant = "stereo",
+                                           .mask = mask,
+                                           .rate = RATE,
+                                           .max_frames = block,
+                                           .backend = (enum backend)backend,
+                                           .is_live = true,
+                                           .way = drivers[s]->n_workers - 1};
+        for (int i = 0; i < n_instances; i++) plugin_open(&instances[s][i], drivers[s], &setup);
         took[s] = must_alloc((size_t)(TURNS * turn_rounds), sizeof(double));
         responses[s] = must_alloc(n_response, sizeof(float));
         play((enum standard)s, LOADING_S * RATE / block, NULL);
@@ -153,7 +119,7 @@ static void measure(const char *mask, double seconds)
     for (int s = 0; s < N_STANDARDS; s++)
         print_row((enum standard)s, took[s], TURNS * turn_rounds, figures[0], figures[s]);
     for (int s = 0; s < N_STANDARDS; s++) {
-        for (int i = 0; i < n_instances; i++) close_one((enum standard)s, instances[s][i]);
+        for (int i = 0; i < n_instances; i++) plugin_close(&instances[s][i]);
         free(took[s]);
         free(responses[s]);
     }

@@ -4,6 +4,8 @@
 
 #include <clap/ext/gui.h>
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,9 +238,34 @@ static void the_buttons_choose_the_side_that_is_loaded(const char *backend)
     close_gui(h);
 }
 
-static int ignore_error(Display *display, XErrorEvent *event)
+static atomic_bool must_end;
+
+static void *play_on(void *data)
 {
-    return 0;
+    for (; !atomic_load(&must_end); pause_us(300)) play(data);
+    return NULL;
+}
+
+static void presets_and_values_are_set_while_blocks_play(const char *backend)
+{
+    char text[32768];
+    struct shown *h = open_gui("stereo");
+    pthread_t audio;
+    clap_activate(h->s, RATE, BLOCK);
+    atomic_store(&must_end, false);
+    check(pthread_create(&audio, NULL, play_on, h) == 0, "no thread");
+    settle(h); /* the list is there */
+    for (int i = 0; i < 4; i++) {
+        gui_click(&h->f, gui_row(&h->f, i % 2 ? 0 : 3), 1, 2);
+        until(h, clap_idle(h->s), h->s->n_dirty == i + 1, "mask %d is not loaded", i);
+        gui_click(&h->f, gui_part(&h->f, GAIN), 5, 1);
+        until(h, clap_idle(h->s), h->s->n_sent == 12 * (i + 1), "%d events", h->s->n_sent);
+    }
+    atomic_store(&must_end, true);
+    pthread_join(audio, NULL);
+    check(clap_save(h->s, text, 4096) && strstr(text, "shipped hall.wav\n") && strstr(text, "\ngain -2\n"),
+          "the state is\n%s", text);
+    close_gui(h);
 }
 
 static void opened_and_closed_20_times_it_leaves_nothing(const char *backend)
@@ -275,17 +302,12 @@ static void sizes_are_those_of_the_window(const char *backend)
     uint32_t large[] = {1 << 20, 1 << 20};
     check(h->gui->adjust_size(h->s->plugin, &large[0], &large[1]) && large[0] == INT16_MAX && large[1] == INT16_MAX,
           "%u x %u is not adjusted", large[0], large[1]);
-    Window root, parent, *children = NULL;
-    unsigned n = 0;
     XWindowAttributes is;
     settle(h);
-    XQueryTree(h->f.display, h->f.window, &root, &parent, &children, &n);
-    check(n == 1 && XGetWindowAttributes(h->f.display, children[0], &is), "%u windows in the frame", n);
+    check(gui_children(&h->f, &is) == 1, "not one window in the frame");
     check(is.width == (int)width + 5 && is.height == (int)height, "%d x %d", is.width, is.height);
     check(h->gui->hide(h->s->plugin), "hide");
-    until(h, XGetWindowAttributes(h->f.display, children[0], &is), is.map_state == IsUnmapped,
-          "a hidden window is visible");
-    XFree(children);
+    until(h, gui_children(&h->f, &is), is.map_state == IsUnmapped, "a hidden window is visible");
     close_gui(h);
 }
 
@@ -426,11 +448,6 @@ static void without_a_timer_or_a_display_there_is_a_plugin_without_window(const 
     free(display);
 }
 
-static void ignore_errors(void)
-{
-    XSetErrorHandler(ignore_error); /* of a host whose frame is gone */
-}
-
 int main(void)
 {
     static const struct test tests[] = {
@@ -441,6 +458,7 @@ int main(void)
         TEST(a_preset_of_the_window_loads_and_makes_the_state_dirty, 0),
         TEST(only_a_mask_that_is_loaded_makes_the_state_dirty, 0),
         TEST(the_buttons_choose_the_side_that_is_loaded, 0),
+        TEST(presets_and_values_are_set_while_blocks_play, 0),
         TEST(opened_and_closed_20_times_it_leaves_nothing, 0),
         TEST(sizes_are_those_of_the_window, 0),
         TEST(with_descriptors_it_needs_no_timer, 0),
@@ -448,5 +466,5 @@ int main(void)
         TEST(keys_without_a_code_that_another_client_sends_are_ignored, 0),
         TEST(without_a_timer_or_a_display_there_is_a_plugin_without_window, 0),
     };
-    return server_check_main("clap_gui", tests, sizeof tests / sizeof *tests, ignore_errors);
+    return server_check_main("clap_gui", tests, sizeof tests / sizeof *tests, gui_ignore_errors);
 }

@@ -407,14 +407,15 @@ int clap_n_fds(const struct clap_session *s)
 clap_process_status clap_process_block(struct clap_session *s, const clap_process_t *process)
 {
     struct full *f = (struct full *)s;
+    const enum role was = role;
     role = AUDIO;
     bool is_trapped = f->is_trapped && !f->is_offline;
     if (is_trapped) trap_arm();
     clap_process_status status = s->plugin->process(s->plugin, process);
     const char *caught = is_trapped ? trap_disarm() : NULL;
     if (caught && !f->caught) f->caught = caught;
-    role = MAIN;
-    clap_idle(s);
+    role = was;
+    if (role == MAIN) clap_idle(s);
     return status;
 }
 

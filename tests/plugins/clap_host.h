@@ -33,7 +33,8 @@ struct clap_session {
     int n_flush_requests, n_dirty, n_closed; /* calls of params.request_flush, state.mark_dirty, gui.closed      */
     bool was_destroyed;      /* of the last gui.closed                                                           */
     struct clap_sent { uint16_t type; clap_id id; double value; } sent[64]; /* events that came out              */
-    int n_sent, n_refused;   /* events so far; how many of the next ones find a full list                        */
+    atomic_int n_sent;       /* events so far                                                                    */
+    int n_refused;           /* how many of the next ones find a full list                                       */
     int n_on_fd;             /* calls of the plugin's on_fd                                                      */
     bool has_fds, lacks_timer; /* before the window: the host has posix-fd-support; it has no timer-support      */
     atomic_int n_logs_allowed; /* calls of the host's log that return; the next one waits until a test raises this */
@@ -59,7 +60,8 @@ void clap_modulate(struct clap_session *s, enum control control, double amount, 
 void clap_send(struct clap_session *s, const clap_event_header_t *event);
 const clap_input_events_t *clap_events(struct clap_session *s);  /* these; the next clap_set begins anew */
 
-/* A block with these events, on the audio thread; then on_main_thread, if the plugin asked for it. */
+/* A block with these events, on the audio thread; then on_main_thread, if the plugin asked for it. A thread other than
+ * that of clap_open is an audio thread alone. */
 clap_process_status clap_play(struct clap_session *s, float *const *in, float *const *out, uint32_t n);
 clap_process_status clap_process_block(struct clap_session *s, const clap_process_t *process);
 

@@ -19,6 +19,26 @@ void gui_frame_lay_out(struct gui_frame *f, const struct variant *variant, int w
     layout_make(&f->layout);
 }
 
+unsigned gui_children(const struct gui_frame *f, XWindowAttributes *is)
+{
+    Window root, parent, *children = NULL;
+    unsigned n = 0;
+    XQueryTree(f->display, f->window, &root, &parent, &children, &n);
+    if (n == 1) XGetWindowAttributes(f->display, children[0], is);
+    if (children) XFree(children);
+    return n;
+}
+
+static int ignore_error(Display *display, XErrorEvent *event)
+{
+    return 0;
+}
+
+void gui_ignore_errors(void)
+{
+    XSetErrorHandler(ignore_error);
+}
+
 struct rect gui_part(const struct gui_frame *f, int control)
 {
     int i = 0;

@@ -19,6 +19,10 @@ void gui_frame_open(struct gui_frame *frame, int width, int height);
 void gui_frame_close(struct gui_frame *frame);
 void gui_frame_lay_out(struct gui_frame *frame, const struct variant *variant, int width, int height); /* at scale 1 */
 
+/* The windows in the host's window; of a single one *is gets what it is. */
+unsigned gui_children(const struct gui_frame *frame, XWindowAttributes *is);
+void gui_ignore_errors(void); /* of a host whose frame is gone, for server_check_main                             */
+
 struct rect gui_part(const struct gui_frame *frame, int control);
 struct rect gui_row(const struct gui_frame *frame, int n); /* of the list of responses                           */
 void gui_point(struct gui_frame *frame, struct rect r, int dx, int dy); /* from the middle                       */

@@ -14,7 +14,8 @@ enum lv2_host_worker {
     WORKER_AT_ONCE,     /* inside schedule_work, the answer too: an offline host                                 */
     WORKER_AFTER_RUN,   /* answers are delivered after run()                                                     */
     WORKER_THREAD,      /* in parallel with run(); answers after a later run()                                   */
-    WORKER_NONE         /* the host has no such feature                                                          */
+    WORKER_NONE,        /* the host has no such feature                                                          */
+    N_WORKERS
 };
 
 struct lv2_host_state { /* what a plugin stored: one property, or two                                            */

@@ -19,7 +19,7 @@ struct shown {
     const struct v3_plugin_frame *frame; /* the first two are interfaces */
     const struct v3_run_loop *loop;
     bool has_loop, is_raw; /* is_raw: the loop references no timer, but while it is unregistered */
-    int n_refs; /* of frame and loop */
+    int n_refs;            /* of frame and loop */
     v3_timer_handler **timer;
     uint64_t period_ms;
     struct v3_view_rect asked; /* by the last resize_view */
@@ -187,17 +187,6 @@ static void check_state(struct shown *h, const char *line)
     check(vst3_save(h->s, text, 4096) && strstr(text, line), "the state lacks %s:\n%s", line, text);
 }
 
-/* Windows in the frame of the host; with one, what it is. */
-static unsigned in_frame(struct shown *h, XWindowAttributes *is)
-{
-    Window root, parent, *children = NULL;
-    unsigned n = 0;
-    XQueryTree(h->f.display, h->f.window, &root, &parent, &children, &n);
-    if (n == 1) XGetWindowAttributes(h->f.display, children[0], is);
-    if (children) XFree(children);
-    return n;
-}
-
 /* ---- tests -------------------------------------------------------------------------------------- */
 
 static void a_drag_of_a_knob_is_an_edit_of_the_host(const char *backend)
@@ -358,7 +347,7 @@ static void opened_and_closed_100_times_it_leaves_nothing(const char *backend)
     for (int i = 0; i < 101; i++) {
         struct shown *h = open_gui(variants[i % N_VARIANTS].symbol);
         XWindowAttributes is;
-        check(in_frame(h, &is) == 1, "the frame is empty");
+        check(gui_children(&h->f, &is) == 1, "the frame is empty");
         if (i % 4 == 0) settle(h);
         if (i % 4 == 1) { /* the frame goes first */
             XDestroyWindow(h->f.display, h->f.window);
@@ -373,7 +362,7 @@ static void opened_and_closed_100_times_it_leaves_nothing(const char *backend)
             check((*h->view)->removed(h->view) == V3_OK && !h->timer && h->n_refs == 0, "removed");
             XDestroyWindow(h->f.display, h->f.window);
             h->f.window = host_window(h->f.display, 900, 600);
-            check(attach(h) == V3_OK && in_frame(h, &is) == 1, "it does not open again");
+            check(attach(h) == V3_OK && gui_children(&h->f, &is) == 1, "it does not open again");
         }
         close_gui(h);
         if (i == 0) files = count_own("fd"), threads = count_own("task");
@@ -423,8 +412,8 @@ static void sizes_are_those_of_the_window(const char *backend)
           "a window without a height");
     XWindowAttributes is;
     settle(h);
-    check(in_frame(h, &is) == 1 && is.width == size.right - 5 && is.height == size.bottom - 5, "%d x %d", is.width,
-          is.height);
+    check(gui_children(&h->f, &is) == 1 && is.width == size.right - 5 && is.height == size.bottom - 5, "%d x %d",
+          is.width, is.height);
     check((*h->view)->get_size(h->view, &same) == V3_OK && same.right == is.width && same.bottom == is.height,
           "get_size: %d x %d", same.right, same.bottom);
     close_gui(h);
@@ -443,7 +432,8 @@ static void a_scale_changes_the_size(const char *backend)
     check(set_scale(h, 2) == V3_OK && h->asked.right == two.right && h->asked.bottom == two.bottom,
           "the frame is asked for %d x %d", h->asked.right, h->asked.bottom);
     settle(h);
-    check(in_frame(h, &is) == 1 && is.width == two.right && is.height == two.bottom, "%d x %d", is.width, is.height);
+    check(gui_children(&h->f, &is) == 1 && is.width == two.right && is.height == two.bottom, "%d x %d", is.width,
+          is.height);
     check(set_scale(h, NAN) != V3_OK && set_scale(h, 0) != V3_OK && set_scale(h, -1) != V3_OK, "no scale");
     gui_frame_lay_out(&h->f, h->s->variant, one.right, one.bottom);
     const struct rect r = gui_part(&h->f, GAIN);
@@ -532,14 +522,9 @@ static void calls_out_of_order_are_refused(const char *backend)
     close_gui(h);
 }
 
-static int ignore_error(Display *display, XErrorEvent *event)
-{
-    return 0;
-}
-
 static void prepare(void)
 {
-    XSetErrorHandler(ignore_error); /* of a host whose frame is gone */
+    gui_ignore_errors();
     const int file = mkstemp(log_file);
     check(file >= 0 && close(file) == 0, "mkstemp");
     setenv("HALOCONV_LOG", log_file, 1);

@@ -300,15 +300,18 @@ v3_result vst3_play(struct vst3_session *s, void *const *in, void *const *out, i
                                         .channel_buffers_32 = (float **)(uintptr_t)in};
     struct v3_audio_bus_buffers to = {.num_channels = s->variant->n_out,
                                       .channel_buffers_32 = (float **)(uintptr_t)out};
-    return vst3_block(s, &(struct v3_process_data){.process_mode = s->setup.process_mode,
-                                                   .symbolic_sample_size = s->setup.symbolic_sample_size,
-                                                   .nframes = n,
-                                                   .num_input_buses = 1,
-                                                   .num_output_buses = 1,
-                                                   .inputs = &from,
-                                                   .outputs = &to,
-                                                   .input_params = vst3_points(),
-                                                   .output_params = meters_of(s)});
+    const v3_result result =
+        vst3_block(s, &(struct v3_process_data){.process_mode = s->setup.process_mode,
+                                                .symbolic_sample_size = s->setup.symbolic_sample_size,
+                                                .nframes = n,
+                                                .num_input_buses = 1,
+                                                .num_output_buses = 1,
+                                                .inputs = &from,
+                                                .outputs = &to,
+                                                .input_params = vst3_points(),
+                                                .output_params = meters_of(s)});
+    s->n_silent = __builtin_popcountll(to.channel_silence_bitset);
+    return result;
 }
 
 /* ---- state -------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@ struct vst3_session {
     struct v3_process_setup setup;
     bool is_trapped;             /* forbidden calls of blocks in real time are noted                             */
     const char *caught;          /* the first one; NULL = none                                                   */
+    int n_silent;                /* outputs of the last vst3_play that are flagged as silence                       */
     double meters[N_CONTROLS];   /* normalised values that blocks have sent; NaN: none                           */
     struct vst3_handler {        /* of the host, for the window and the presets                                  */
         const struct v3_component_handler *calls;

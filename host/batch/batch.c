@@ -1,6 +1,6 @@
 /* haloconv batch - convolves many sound files with many masks. */
 #include "batch_mask.h"
-#include "batch_summary.h"
+#include "batch_report.h"
 #include "dsp/backends/gpu_rules.h"
 #include "dsp/base/processors.h"
 #include "host/commands.h"

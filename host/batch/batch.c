@@ -4,7 +4,7 @@
 #include "dsp/backends/gpu_rules.h"
 #include "dsp/base/processors.h"
 #include "host/commands.h"
-#include "host/files/format_option.h"
+#include "host/files/sound_format.h"
 #include "host/missing_gpu.h"
 #include "host/option.h"
 #include "host/stopwatch.h"

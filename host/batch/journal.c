@@ -4,7 +4,7 @@
 #include "host/line_reader.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
-#include "text_arena.h"
+#include "manifest.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,12 +6,25 @@
 #ifndef MANIFEST_H
 #define MANIFEST_H
 
-#include "host/files/level_meter.h"
+#include "host/files/level_match.h"
 #include "host/files/output_range.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* ---- texts ------------------------------------------------------------------------------------ */
+
+/* Strings one after the other, because a million rows would need millions of allocations. */
+
+struct text_arena;
+
+/* Allocates n bytes, which live until text_arena_free; NULL = no memory. *arenas: NULL at first. */
+char *text_alloc(struct text_arena **arenas, size_t n);
+const char *text_keep(struct text_arena **arenas, const char *text);
+void text_arena_free(struct text_arena **arenas);
+
+/* ---- the list --------------------------------------------------------------------------------- */
 
 struct tar_source;
 

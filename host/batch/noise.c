@@ -1,7 +1,7 @@
 #include "noise.h"
 
 #include "draw.h"
-#include "host/files/level_meter.h"
+#include "host/files/level_match.h"
 #include "host/message.h"
 
 #include <math.h>

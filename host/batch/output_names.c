@@ -3,7 +3,7 @@
 #include "host/files/sound_format.h"
 #include "host/message.h"
 #include "tar_source.h"
-#include "text_arena.h"
+#include "manifest.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include "manifest.h"
 #include "output_names.h"
 #include "tar_source.h"
-#include "text_arena.h"
 
 #include <stdlib.h>
 #include <string.h>

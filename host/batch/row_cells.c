@@ -7,7 +7,7 @@
 #include "host/splitmix64.h"
 #include "output_names.h"
 #include "tar_source.h"
-#include "text_arena.h"
+#include "manifest.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,7 +1,6 @@
 #include "tar_source.h"
 
 #include "manifest.h"
-#include "text_arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>

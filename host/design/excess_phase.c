@@ -2,7 +2,7 @@
 
 #include "dsp/signal/hann.h"
 #include "dsp/signal/transform.h"
-#include "magnitude_fir.h"
+#include "fir_design.h"
 
 #include <math.h>
 #include <string.h>

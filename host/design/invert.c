@@ -7,7 +7,7 @@
 #include "host/message.h"
 #include "host/option.h"
 #include "host/plot/plot_masks.h"
-#include "magnitude_fir.h"
+#include "fir_design.h"
 
 #include <math.h>
 #include <stdbool.h>

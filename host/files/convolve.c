@@ -1,7 +1,6 @@
 /* haloconv convolve - convolves a sound file with a mask. */
 #include "dsp/haloconv_masks.h"
 #include "files_read.h"
-#include "format_option.h"
 #include "host/commands.h"
 #include "host/json_print.h"
 #include "host/mask_argument.h"

@@ -11,8 +11,8 @@
 #ifndef SWEEP_ANALYSIS_H
 #define SWEEP_ANALYSIS_H
 
-#include "dsp/signal/transform.h"
 #include "sweep.h"
+#include "dsp/signal/transform.h"
 
 struct sweep_recording {            /* the recording of one output                                      */
     float *const *channel;          /* [n_inputs][n_frames]                                             */
@@ -60,5 +60,11 @@ double sweep_band_power(const struct sweep_analysis *a, const double *powers, do
 /* Returns the direct sound of a response in frames 0 ... n - 1 of h: the largest frame within two periods of to_hz of
  * the first that is within 20 dB of the peak (ISO 3382-1). *peak: the peak's frame. */
 int64_t sweep_direct(const struct sweep_analysis *a, const double *h, int64_t n, int64_t *peak);
+
+/* ---- where the sweeps begin ------------------------------------------------------------------- */
+
+/* Sets a->delay, to within 20 ms, by the arrivals of all sections at one input. recordings: [n_outputs]. false: no
+ * memory. */
+bool sweep_find_delay(struct sweep_analysis *a, const struct sweep_recording *recordings, int input);
 
 #endif

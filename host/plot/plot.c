@@ -3,7 +3,7 @@
 #include "decay_panel.h"
 #include "frequency_traces.h"
 #include "host/message.h"
-#include "picture.h"
+#include "svg.h"
 #include "spectrogram.h"
 #include "time_traces.h"
 #include "waterfall.h"

@@ -2,7 +2,7 @@
 
 #include "dsp/base/number.h"
 #include "host/message.h"
-#include "picture.h"
+#include "svg.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* path_csv - reads a path from comma-separated values with a header. */
 #include "dsp/base/number.h"
-#include "host/csv.h"
+#include "host/line_reader.h"
 #include "host/message.h"
 #include "path_make.h"
 

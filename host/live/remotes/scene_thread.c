@@ -1,7 +1,7 @@
 #include "scene_thread.h"
 
 #include "host/message.h"
-#include "host/processor_share.h"
+#include "host/stopwatch.h"
 #include "scene_messages.h"
 
 #include <pthread.h>

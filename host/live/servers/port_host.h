@@ -12,7 +12,6 @@
 #include "connections.h"
 #include "host/live/session/live_options.h"
 #include "host/live/remotes/midi.h"
-#include "host/live/remotes/midi_ring.h"
 #include "host/live/session/session.h"
 #include "host/live/session/session_state.h"
 

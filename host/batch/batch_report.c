@@ -124,7 +124,9 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
     return good;
 }
 
-bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part,
+/* Writes the lines of all rows of the batch's share that are done. list: sorted, with figures. false: why has the
+ * reason. */
+static bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part,
                         const char *path, char *why, size_t cap)
 {
     errno = 0;

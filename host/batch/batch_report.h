@@ -23,11 +23,6 @@ enum figures_state figures_check(const char *figures); /* NULL is unknown */
 /* The same figures with a decay time; the caller frees them. NULL: no memory. */
 char *figures_with_t30(const char *figures, double t30_s);
 
-/* Writes the lines of all rows of the batch's share that are done. list: sorted, with figures. false: why has the
- * reason. */
-bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part,
-                        const char *path, char *why, size_t cap);
-
 /* ---- the end of a batch ----------------------------------------------------------------------- */
 
 /* The output at the end of a batch: failures, counts, --json and --report. */

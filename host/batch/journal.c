@@ -21,14 +21,15 @@
 
 /* ---- reading journals ------------------------------------------------------------------------- */
 
-uint64_t journal_hash_bytes(uint64_t hash, const void *data, size_t n)
+/* continues a hash (FNV-1a) */
+static uint64_t journal_hash_bytes(uint64_t hash, const void *data, size_t n)
 {
     const unsigned char *bytes = data;
     for (size_t i = 0; i < n; i++) hash = (hash ^ bytes[i]) * 0x100000001b3u;
     return hash;
 }
 
-uint64_t journal_hash_text(const char *text)
+static uint64_t journal_hash_text(const char *text)
 {
     return journal_hash_bytes(0xcbf29ce484222325u, text, strlen(text) + 1);
 }

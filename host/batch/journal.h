@@ -68,9 +68,6 @@ void journal_list_sort(struct journal_list *list);
 /* Returns the newest entry of an output, whatever its row was; NULL: there is none, or it is of an older version. */
 const struct journal_entry *journal_list_find(const struct journal_list *list, const char *output);
 
-uint64_t journal_hash_bytes(uint64_t hash, const void *data, size_t n); /* continues a hash (FNV-1a) */
-uint64_t journal_hash_text(const char *text);
-
 void journal_list_free(struct journal_list *list);
 
 /* ---- a journal -------------------------------------------------------------------------------- */

@@ -60,7 +60,8 @@ static void source_direction_of(const hc_source *source, double aed[3])
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
-void source_report_print(const struct source_report *report)
+/* Prints lines of `info`; none without sources. */
+static void source_report_print(const struct source_report *report)
 {
     const hc_responses *mask = report->mask;
     for (int i = 0; i < mask->n_banks; i++) {
@@ -81,7 +82,8 @@ void source_report_print(const struct source_report *report)
     if (mask->n_sources > SOURCES_SHOWN) printf("  %-16s ... (%d)\n", "", mask->n_sources);
 }
 
-json_t *source_report_banks_json(const struct source_report *report)
+/* The two functions make the arrays "banks" and "sources"; empty without sources. */
+static json_t *source_report_banks_json(const struct source_report *report)
 {
     json_t *all = json_array();
     for (int i = 0; i < report->mask->n_banks; i++) {
@@ -95,7 +97,7 @@ json_t *source_report_banks_json(const struct source_report *report)
     return all;
 }
 
-json_t *source_report_sources_json(const struct source_report *report)
+static json_t *source_report_sources_json(const struct source_report *report)
 {
     json_t *all = json_array();
     for (int i = 0; i < report->mask->n_sources; i++) {

@@ -29,12 +29,6 @@ struct source_report {
 bool source_report_make(struct source_report *report, const hc_responses *mask, int rate, char *why, size_t cap);
 void source_report_free(struct source_report *report);
 
-/* Prints lines of `info`; none without sources. */
-void source_report_print(const struct source_report *report);
-/* The two functions make the arrays "banks" and "sources"; empty without sources. */
-json_t *source_report_banks_json(const struct source_report *report);
-json_t *source_report_sources_json(const struct source_report *report);
-
 /* ---- the matrix ------------------------------------------------------------------------------- */
 
 void configuration_report_print(const char *path, const hc_responses *mask, const struct headroom *headroom,

@@ -1,7 +1,6 @@
 #include "measurement.h"
 
 #include "host/message.h"
-#include "sweep_clock.h"
 #include "sweep_analysis.h"
 
 #include <math.h>

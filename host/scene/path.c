@@ -1,4 +1,4 @@
-#include "path_make.h"
+#include "path.h"
 
 #include <math.h>
 #include <stdlib.h>

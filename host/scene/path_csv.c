@@ -2,7 +2,7 @@
 #include "dsp/base/number.h"
 #include "host/line_reader.h"
 #include "host/message.h"
-#include "path_make.h"
+#include "path.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "dsp/base/number.h"
 #include "host/message.h"
 #include "host/splitmix64.h"
-#include "path_make.h"
+#include "path.h"
 
 #include <errno.h>
 #include <math.h>

@@ -49,7 +49,9 @@ static void check_format(const struct pipewire_cycle *c, const struct spa_io_clo
                     &(hc_live_change){.size = sizeof(hc_live_change), .rate = (int)clock->rate.denom, .block = n});
 }
 
-struct pipewire_gap pipewire_cycle_begin(struct pipewire_cycle *c, const struct spa_io_clock *clock, int n,
+/* Call it in each cycle, of n frames, before hc_live_process. Counts an xrun if cycles are missing without a pause.
+ * Returns the gap between the last cycle and this. [rt] */
+static struct pipewire_gap pipewire_cycle_begin(struct pipewire_cycle *c, const struct spa_io_clock *clock, int n,
                                          struct port_host *host)
 {
     struct pipewire_gap gap = find_gap(c, clock);

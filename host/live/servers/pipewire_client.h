@@ -25,11 +25,6 @@ struct pipewire_gap {            /* between the last cycle and this      */
     bool is_long;                /* half a second or more: what played before is over                           */
 };
 
-/* Call it in each cycle, of n frames, before hc_live_process. Counts an xrun if cycles are missing without a pause.
- * Returns the gap between the last cycle and this. [rt] */
-struct pipewire_gap pipewire_cycle_begin(struct pipewire_cycle *cycle, const struct spa_io_clock *clock, int n,
-                                         struct port_host *host);
-
 /* ---- the client ------------------------------------------------------------------------------- */
 
 enum { PIPEWIRE_MAX_QUANTUM = 8192 }; /* frames of a buffer of libpipewire */

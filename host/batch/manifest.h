@@ -85,4 +85,16 @@ static inline size_t manifest_row_number(const struct manifest *manifest, const 
 struct manifest_row *manifest_row_add(struct manifest *manifest, const struct manifest_defaults *defaults);
 bool manifest_no_memory(char *why, size_t cap);
 
+/* ---- the names of outputs --------------------------------------------------------------------- */
+
+/* Keeps the name without empty components and ".", so that two names of one file are equal. NULL = no memory. */
+const char *output_keep(struct manifest *manifest, const char *output);
+
+bool output_is_journal(const char *output);
+bool output_stays_below(const char *output); /* is it below the folder of the outputs? */
+
+/* Names the outputs of the rows without a name; a name that is not unique gets the number of the row. Two rows that
+ * name the same output are an error. extension: NULL = the input's. false: why has the reason. */
+bool name_outputs(struct manifest *manifest, const char *extension, char *why, size_t cap);
+
 #endif

@@ -4,7 +4,6 @@
 #include "host/message.h"
 #include "host/splitmix64.h"
 #include "manifest.h"
-#include "output_names.h"
 #include "tar_source.h"
 
 #include <stdlib.h>

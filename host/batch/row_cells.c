@@ -5,7 +5,6 @@
 #include "host/message.h"
 #include "host/scene/path.h"
 #include "host/splitmix64.h"
-#include "output_names.h"
 #include "tar_source.h"
 #include "manifest.h"
 

@@ -65,16 +65,4 @@ void path_at(const struct path *path, int source, int64_t frame, size_t *row, st
 
 void path_free(struct path *path);
 
-/* ---- to make a path --------------------------------------------------------------------------- */
-
-/* Builds a path: add rows in any order, then call path_finish. */
-
-static const double path_degree = 3.14159265358979323846 / 180; /* in radians */
-
-/* Adds a row with gain 1 and position 0, 0, 1. *capacity: capacity of path->rows, 0 at first. NULL: no memory. */
-struct path_row *path_row_add(struct path *path, size_t *capacity);
-
-/* Sorts the rows by source and line, and finds the first of each source. false: no memory. */
-bool path_finish(struct path *path);
-
 #endif

@@ -6,7 +6,7 @@
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "scene_file_job.h"
-#include "tar_job.h"
+#include "tar_source.h"
 
 #include <fcntl.h>
 #include <float.h>

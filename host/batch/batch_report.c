@@ -15,11 +15,6 @@
 
 #define LINE_FORMAT (JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(12))
 
-static json_t *json_decibels(double gain)
-{
-    return json_number(20 * log10(gain));
-}
-
 static json_t *given(double number, bool is_given)
 {
     return is_given ? json_number(number) : json_null();
@@ -41,13 +36,13 @@ char *figures_of(const struct file_job *job)
     const struct manifest_row *row = job->row;
     const double rate = job->in.rate;
     const bool is_cut = row->align || isfinite(row->early_ms), is_limited = job->out.bits > 0; /* floats: not limited */
-    json_t *figures = json_pack("{s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:I}", "rate", job->in.rate, "channels",
-                                job->n_out, "frames", (json_int_t)job->out.written, "level_gain_db",
-                                json_decibels(job->level_gain), "noise_gain_db", json_decibels(job->noise.gain),
-                                "noise_start_s", given((double)job->noise.start / rate, row->noise != NULL),
-                                "direct_sound_s", given(job->mask ? job->mask->onset / rate : 0, is_cut), "peak",
-                                json_number((double)sample_peak_value(&job->writer.seen)), "clipped",
-                                (json_int_t)(is_limited ? job->writer.seen.clipped : 0));
+    json_t *figures =
+        json_pack("{s:i, s:i, s:I, s:o, s:o, s:o, s:o, s:o, s:I}", "rate", job->in.rate, "channels", job->n_out,
+                  "frames", (json_int_t)job->out.written, "level_gain_db", json_db(job->level_gain), "noise_gain_db",
+                  json_db(job->noise.gain), "noise_start_s", given((double)job->noise.start / rate, row->noise != NULL),
+                  "direct_sound_s", given(job->mask ? job->mask->onset / rate : 0, is_cut), "peak",
+                  json_number((double)sample_peak_value(&job->writer.seen)), "clipped",
+                  (json_int_t)(is_limited ? job->writer.seen.clipped : 0));
     if (figures && !job->mask) json_object_set_new(figures, "t30_s", json_null()); /* a bank has many decay times */
     if (figures && job->mask && job->batch->settings->report)
         json_object_set_new(figures, "t30_s", json_number(job->mask->t30_s));
@@ -89,8 +84,8 @@ static json_t *cells_of(const struct batch *batch, const struct manifest_row *ro
     return json_pack("{s:I, s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o}", "row",
                      (json_int_t)manifest_row_number(batch->manifest, row), "input", json_name(row->input), "mask",
                      json_name(row->mask), "output", json_name(row->output), "gain",
-                     row->gain > 0 ? json_decibels(row->gain) : json_string("off"), "tail", tail_words[row->tail],
-                     "level", level_words[row->level], "seed", seed, "start", json_number(row->start_s), "length",
+                     row->gain > 0 ? json_db(row->gain) : json_string("off"), "tail", tail_words[row->tail], "level",
+                     level_words[row->level], "seed", seed, "start", json_number(row->start_s), "length",
                      json_number(row->length_s), "noise", json_name(row->noise), "snr",
                      given(row->snr_db, row->noise != NULL), "align", row->align, "early", json_number(row->early_ms),
                      "path", json_name(row->path));
@@ -127,7 +122,7 @@ static bool write_line(const struct batch *batch, const struct journal_list *lis
 /* Writes the lines of all rows of the batch's share that are done. list: sorted, with figures. false: why has the
  * reason. */
 static bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part,
-                        const char *path, char *why, size_t cap)
+                               const char *path, char *why, size_t cap)
 {
     errno = 0;
     int fd = dup(part->fd);

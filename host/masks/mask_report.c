@@ -199,16 +199,15 @@ static json_t *channel_json(const struct mask_figures *f, int rate)
 {
     double t30_s = f->acoustics.all.value[ACOUSTIC_T30];
     return json_pack("{s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "peak", json_number(f->peak), "peak_db", json_number(db_of_gain(f->peak)), "true_peak",
-                     json_number(f->true_peak), "true_peak_db", json_number(db_of_gain(f->true_peak)), "peak_frame",
-                     f->peak_frame, "peak_s", json_number(rate ? (double)f->peak_frame / rate : NAN), "rms",
-                     json_number(f->rms), "rms_db", json_number(db_of_gain(f->rms)), "leading_silence",
-                     f->leading_silence, "t30_s", json_number(t30_s), "t30_reason",
+                     "peak", json_number(f->peak), "peak_db", json_db(f->peak), "true_peak", json_number(f->true_peak),
+                     "true_peak_db", json_db(f->true_peak), "peak_frame", f->peak_frame, "peak_s",
+                     json_number(rate ? (double)f->peak_frame / rate : NAN), "rms", json_number(f->rms), "rms_db",
+                     json_db(f->rms), "leading_silence", f->leading_silence, "t30_s", json_number(t30_s), "t30_reason",
                      isnan(t30_s) ? json_string(f->acoustics.all.reason[ACOUSTIC_T30]) : json_null(), "dc_gain",
-                     json_number(f->dc_gain), "dc_gain_db", json_number(db_of_gain(fabs(f->dc_gain))), "l1",
-                     json_number(f->l1), "l1_db", json_number(db_of_gain(f->l1)), "response_peak",
-                     json_number(f->response.gain), "response_peak_db", json_number(db_of_gain(f->response.gain)),
-                     "response_peak_hz", json_number(rate ? f->response.frequency * rate : NAN), "acoustics",
+                     json_number(f->dc_gain), "dc_gain_db", json_db(fabs(f->dc_gain)), "l1", json_number(f->l1),
+                     "l1_db", json_db(f->l1), "response_peak", json_number(f->response.gain), "response_peak_db",
+                     json_db(f->response.gain), "response_peak_hz",
+                     json_number(rate ? f->response.frequency * rate : NAN), "acoustics",
                      acoustics_report_json(&f->acoustics, rate));
 }
 
@@ -227,8 +226,8 @@ json_t *mask_report_json(const struct mask_report *report)
                      json_text(report->path), "format", report->format, "channels", mask->n_channels, "rate",
                      json_known(mask->rate), "file_rate", json_known(mask->file_rate), "frames", mask->n_frames,
                      "seconds", json_number(seconds), "start_s", json_number(mask->start), "largest_gain_db",
-                     json_number(db_of_gain(l1)), "largest_response_db", json_number(db_of_gain(largest)),
-                     "suggested_gain_db", headroom_gain_db(largest), "true_stereo",
+                     json_db(l1), "largest_response_db", json_db(largest), "suggested_gain_db",
+                     headroom_gain_db(largest), "true_stereo",
                      true_stereo->gain > 0 ? headroom_json(true_stereo, mask->rate) : json_null(), "channel", channels,
                      "diagnostics", mask_diagnostics_json(mask));
 }

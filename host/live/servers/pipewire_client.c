@@ -1,3 +1,4 @@
+#ifdef HC_WITH_PIPEWIRE
 #include "pipewire_client.h"
 
 #include "host/live/session/realtime.h"
@@ -9,8 +10,6 @@
 #include <stdlib.h>
 
 /* ---- cycles ----------------------------------------------------------------------------------- */
-
-#ifdef HC_WITH_PIPEWIRE
 
 static const double LONGEST_GAP_S = 0.5, SHORTEST_GAP_S = 1e-3; /* the time of a sound card's cycle jitters */
 
@@ -52,7 +51,7 @@ static void check_format(const struct pipewire_cycle *c, const struct spa_io_clo
 /* Call it in each cycle, of n frames, before hc_live_process. Counts an xrun if cycles are missing without a pause.
  * Returns the gap between the last cycle and this. [rt] */
 static struct pipewire_gap pipewire_cycle_begin(struct pipewire_cycle *c, const struct spa_io_clock *clock, int n,
-                                         struct port_host *host)
+                                                struct port_host *host)
 {
     struct pipewire_gap gap = find_gap(c, clock);
     if (gap.n > 0 && !gap.is_pause) session_count_xrun(host->session);
@@ -61,11 +60,8 @@ static struct pipewire_gap pipewire_cycle_begin(struct pipewire_cycle *c, const 
     hc_live_set_freewheel(host->live, (clock->flags & SPA_IO_CLOCK_FLAG_FREEWHEEL) != 0);
     return gap;
 }
-#endif
 
 /* ---- the client ------------------------------------------------------------------------------- */
-
-#ifdef HC_WITH_PIPEWIRE
 
 static const double LONGEST_PAUSE_WORK_S = 0.1; /* the system ends real-time threads that work for 0.2 s */
 

@@ -1,8 +1,9 @@
+#include "host/message.h"
+
 #ifdef HC_WITH_PIPEWIRE
 #include "pipewire_client.h"
 
 #include "host/live/session/realtime.h"
-#include "host/message.h"
 #include "host/stopwatch.h"
 #include "port_host.h"
 

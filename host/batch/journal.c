@@ -34,11 +34,6 @@ static uint64_t journal_hash_text(const char *text)
     return journal_hash_bytes(0xcbf29ce484222325u, text, strlen(text) + 1);
 }
 
-static bool refuse_memory(const char *path, char *why, size_t cap)
-{
-    return message_write(why, cap, "%s: no memory for its entries; cut the list with --shard", path);
-}
-
 /* Returns the items with capacity for one more; NULL: no memory, and the items are unchanged. */
 static void *grow(void *items, size_t n, size_t *capacity, size_t bytes)
 {
@@ -123,7 +118,7 @@ bool journal_list_read(struct journal_list *list, const char *path, char *why, s
         }
     }
     line_reader_close(&in);
-    if (!good) return refuse_memory(path, why, cap);
+    if (!good) return message_write(why, cap, "%s: no memory for its entries; cut the list with --shard", path);
     return got == LINE_END;
 }
 

@@ -108,7 +108,9 @@ static bool check_sweep_file(struct sound_in *in, const struct sweep *s, bool *i
     return good;
 }
 
-static bool read_sweep(const char *path, struct sweep *sweep, bool *is_unfit, char *why, size_t cap)
+/* Reads the sweep that the comment of a file of sweep_file_write describes, and checks the samples: other programs copy
+ * the comment to a recording. is_unfit: as for compare_samples. false: why has the reason. */
+static bool sweep_file_read(const char *path, struct sweep *sweep, bool *is_unfit, char *why, size_t cap)
 {
     struct sound_in in;
     if (!sound_in_open(&in, path, NULL, why, cap)) return false;
@@ -122,13 +124,6 @@ static bool read_sweep(const char *path, struct sweep *sweep, bool *is_unfit, ch
                                     path);
     sound_in_close(&in);
     return good;
-}
-
-/* Reads the sweep that the comment of a file of sweep_file_write describes, and checks the samples: other programs copy
- * the comment to a recording. false: why has the reason. */
-static bool sweep_file_read(const char *path, struct sweep *sweep, char *why, size_t cap)
-{
-    return read_sweep(path, sweep, NULL, why, cap);
 }
 
 /* Writes the file. format: the bits that the user gave. Reads the file back: some formats keep no comment, or are too
@@ -148,7 +143,7 @@ static bool sweep_file_write(const struct sweep *s, int rate, const char *path, 
     struct sweep read;
     bool is_file = out.part.regular, is_unfit = false;
     if (!sound_out_commit(&out, why, cap)) return false;
-    read_sweep(path, &read, &is_unfit, why, cap); /* a file that cannot be read now may still be right */
+    sweep_file_read(path, &read, &is_unfit, why, cap); /* a file that cannot be read now may still be right */
     if (!is_unfit) return true;
     if (is_file) unlink(path);
     return false;
@@ -313,7 +308,7 @@ static bool analyse(struct measure_settings *s, const hc_responses *file, struct
     if (!file->channel || !file->rate)
         return message_write(why, cap, "%s: is not a recording with a sample rate; give a sound file",
                              s->from_recording);
-    if (!sweep_file_read(s->sweep_file, &s->sweep, why, cap)) return false;
+    if (!sweep_file_read(s->sweep_file, &s->sweep, NULL, why, cap)) return false;
     settings->sweep = &s->sweep;
     settings->rate = file->rate;
     settings->n_inputs = file->n_channels;

@@ -132,3 +132,8 @@ json_t *json_number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
+
+json_t *json_db(double gain)
+{
+    return json_number(db_of_gain(gain));
+}

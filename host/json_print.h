@@ -28,6 +28,7 @@ json_t *json_names_read(const char *line, size_t flags, json_error_t *error); /*
 const char *json_name_value(json_t *string); /* the bytes of a string of json_names_read; call it once */
 
 json_t *json_number(double value);     /* NaN and infinity become null             */
+json_t *json_db(double gain);          /* a linear gain in dB; null if it is not above 0   */
 json_t *json_known(int value);         /* null if value <= 0, which means unknown  */
 
 #endif

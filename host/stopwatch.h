@@ -19,4 +19,19 @@ static inline double stopwatch_thread(void)
     return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
 }
 
+/* ---- a share of a core ------------------------------------------------------------------------ */
+
+/* Keeps the calling thread to a share of a core: it sleeps when it has used its part of a window. */
+
+struct processor_share {
+    double window_s, max_s;   /* processor time of a window                                */
+    double since_s, used_s;   /* start of the window: the time, and the thread's processor time */
+};
+
+/* Begins the first window. */
+struct processor_share processor_share_begin(double window_s, double max_s);
+
+/* Sleeps if the processor time of the window is used up, until the share is kept: up to 9 windows. */
+void processor_share_keep(struct processor_share *share);
+
 #endif

@@ -1,10 +1,10 @@
 /* haloconv batch - convolves many sound files with many masks. */
 #include "batch_mask.h"
-#include "batch_summary.h"
+#include "batch_report.h"
 #include "dsp/backends/gpu_rules.h"
 #include "dsp/base/processors.h"
 #include "host/commands.h"
-#include "host/files/format_option.h"
+#include "host/files/sound_format.h"
 #include "host/missing_gpu.h"
 #include "host/option.h"
 #include "host/stopwatch.h"

@@ -9,8 +9,8 @@
 #ifndef BATCH_REPORT_H
 #define BATCH_REPORT_H
 
+#include "batch_run.h"
 #include "file_job.h"
-
 #include "host/files/part_file.h"
 
 /* The figures of a job that is complete, as JSON without blanks; the caller frees them. NULL: no memory. They have the
@@ -23,9 +23,12 @@ enum figures_state figures_check(const char *figures); /* NULL is unknown */
 /* The same figures with a decay time; the caller frees them. NULL: no memory. */
 char *figures_with_t30(const char *figures, double t30_s);
 
-/* Writes the lines of all rows of the batch's share that are done. list: sorted, with figures. false: why has the
- * reason. */
-bool batch_report_write(const struct batch *batch, const struct journal_list *list, struct part_file *part,
-                        const char *path, char *why, size_t cap);
+/* ---- the end of a batch ----------------------------------------------------------------------- */
+
+/* The output at the end of a batch: failures, counts, --json and --report. */
+
+/* Prints the summary, after the journal is closed. part: the open report, if
+ * --report is given. counts[N_COUNTS]; seconds: duration of the run. Returns the exit status. */
+int batch_summary(const struct batch *batch, struct part_file *part, bool json, const int64_t *counts, double seconds);
 
 #endif

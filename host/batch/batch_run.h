@@ -29,7 +29,7 @@
 #ifndef BATCH_RUN_H
 #define BATCH_RUN_H
 
-#include "cache.h"
+#include "batch_mask.h"
 #include "host/files/file_convolution.h"
 #include "host/files/progress.h"
 #include "host/message.h"

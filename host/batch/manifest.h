@@ -6,12 +6,25 @@
 #ifndef MANIFEST_H
 #define MANIFEST_H
 
-#include "host/files/level_meter.h"
+#include "host/files/level_match.h"
 #include "host/files/output_range.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* ---- texts ------------------------------------------------------------------------------------ */
+
+/* Strings one after the other, because a million rows would need millions of allocations. */
+
+struct text_arena;
+
+/* Allocates n bytes, which live until text_arena_free; NULL = no memory. *arenas: NULL at first. */
+char *text_alloc(struct text_arena **arenas, size_t n);
+const char *text_keep(struct text_arena **arenas, const char *text);
+void text_arena_free(struct text_arena **arenas);
+
+/* ---- the list --------------------------------------------------------------------------------- */
 
 struct tar_source;
 
@@ -71,5 +84,17 @@ static inline size_t manifest_row_number(const struct manifest *manifest, const 
  * manifest_no_memory writes the error, and returns false. */
 struct manifest_row *manifest_row_add(struct manifest *manifest, const struct manifest_defaults *defaults);
 bool manifest_no_memory(char *why, size_t cap);
+
+/* ---- the names of outputs --------------------------------------------------------------------- */
+
+/* Keeps the name without empty components and ".", so that two names of one file are equal. NULL = no memory. */
+const char *output_keep(struct manifest *manifest, const char *output);
+
+bool output_is_journal(const char *output);
+bool output_stays_below(const char *output); /* is it below the folder of the outputs? */
+
+/* Names the outputs of the rows without a name; a name that is not unique gets the number of the row. Two rows that
+ * name the same output are an error. extension: NULL = the input's. false: why has the reason. */
+bool name_outputs(struct manifest *manifest, const char *extension, char *why, size_t cap);
 
 #endif

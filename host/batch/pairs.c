@@ -4,9 +4,7 @@
 #include "host/message.h"
 #include "host/splitmix64.h"
 #include "manifest.h"
-#include "output_names.h"
 #include "tar_source.h"
-#include "text_arena.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,8 @@
 #include "host/message.h"
 #include "host/scene/path.h"
 #include "host/splitmix64.h"
-#include "output_names.h"
 #include "tar_source.h"
-#include "text_arena.h"
+#include "manifest.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #ifndef MOVING_JOB_H
 #define MOVING_JOB_H
 
-#include "cache.h"
+#include "batch_mask.h"
 #include "file_job.h"
 #include "host/scene/scene_file_stream.h"
 

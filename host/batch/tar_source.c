@@ -1,7 +1,7 @@
 #include "tar_source.h"
 
+#include "file_job.h"
 #include "manifest.h"
-#include "text_arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,4 +127,103 @@ void tar_sources_free(struct tar_source *list)
         free(tar->file_path);
         free(tar);
     }
+}
+
+/* ---- the tar files that file jobs fill -------------------------------------------------------- */
+
+bool tar_job_open(const struct file_job *job, char *why, size_t cap)
+{
+    struct tar_source *tar = job->row->tar;
+    pthread_mutex_lock(&tar->lock);
+    if (!tar->file_path) tar->file_path = strdup(job->path);
+    if (!tar->figures) tar->figures = calloc(tar->n_rows, sizeof *tar->figures);
+    if (!tar->counts) tar->counts = calloc(N_COUNTS, sizeof *tar->counts);
+    if (!tar->file_path || !tar->figures || !tar->counts) {
+        message_write(why, cap, "%s: no memory; free some memory", job->path);
+    } else if (!tar->file) {
+        if (file_job_make_folders(job->batch, tar->file_path, why, cap))
+            tar->file = tar_output_open(tar->file_path, tar->input, tar->path, tar->content, why, cap);
+    }
+    bool good = tar->file_path && tar->figures && tar->counts && tar->file;
+    pthread_mutex_unlock(&tar->lock);
+    return good;
+}
+
+/* Fails the sounds whose sample was left out because of another sound: they are not in the file. Their frames stay
+ * counted, because they were convolved. */
+static void fail_left_out(struct batch *batch, struct tar_source *tar)
+{
+    const struct manifest_row *rows = &batch->manifest->rows[tar->first_row];
+    const struct tar_member *members = tar->input->members;
+    char why[MESSAGE_CAP];
+    for (size_t i = 0, end; i < tar->n_rows; i = end) {
+        bool has_failed = false;
+        for (end = i;
+             end < tar->n_rows && tar_same_sample(members[rows[i].member].name, members[rows[end].member].name); end++)
+            has_failed |= !tar->figures[end];
+        for (size_t k = i; k < end && has_failed; k++) {
+            if (!tar->figures[k]) continue;
+            free(tar->figures[k]);
+            tar->figures[k] = NULL;
+            tar->n_failures++;
+            tar->counts[COUNT_DONE]--;
+            batch_count(batch, COUNT_DONE, -1);
+            message_write(why, sizeof why, "%s: another sound of its sample failed, and the sample is left out",
+                          rows[k].input);
+            batch_fail(batch, &rows[k], why);
+        }
+    }
+}
+
+/* Names the tar file, and enters its rows in the journal, except the failed ones, so that --resume makes all rows
+ * again. */
+static bool commit(struct batch *batch, struct tar_source *tar, char *why, size_t cap)
+{
+    struct tar_output *file = tar->file;
+    tar->file = NULL;
+    fail_left_out(batch, tar);
+    if (tar->n_failures == tar->n_rows) return tar_output_abandon(file), true;
+    int64_t bytes = tar_output_commit(file, why, cap);
+    if (bytes >= 0) memset(tar->counts, 0, N_COUNTS * sizeof *tar->counts);
+    for (size_t i = 0; bytes >= 0 && i < tar->n_rows; i++) {
+        if (!tar->figures[i]) continue;
+        file_job_enter(batch, &batch->manifest->rows[tar->first_row + i], bytes, tar->figures[i]);
+        tar->figures[i] = NULL;
+    }
+    return bytes >= 0;
+}
+
+/* Commits a complete tar file; ends the run after a failure. why: the reason of TAR_BROKEN. */
+static void tar_go_on(struct batch *batch, struct tar_source *tar, enum tar_progress progress, char *why, size_t cap)
+{
+    if (progress == TAR_BROKEN || (progress == TAR_COMPLETE && !commit(batch, tar, why, cap))) batch_stop(batch, why);
+}
+
+void tar_job_put(const struct file_job *job, char *figures, const int64_t *counts)
+{
+    struct tar_source *tar = job->row->tar;
+    const char *name = job->row->output + strlen(tar->output) + 1;
+    char why[MESSAGE_CAP] = "the journal: no memory for a line; free some memory";
+    enum tar_progress progress = TAR_BROKEN;
+    pthread_mutex_lock(&tar->lock);
+    tar->figures[(size_t)(job->row - job->batch->manifest->rows) - tar->first_row] = figures;
+    for (int c = 0; c < N_COUNTS; c++) tar->counts[c] += counts[c];
+    pthread_mutex_unlock(&tar->lock);
+    if (figures) progress = tar_output_put(tar->file, job->row->member, name, job->content, why, sizeof why);
+    tar_go_on(job->batch, tar, progress, why, sizeof why);
+}
+
+void tar_job_leave_out(const struct file_job *job)
+{
+    struct tar_source *tar = job->row->tar;
+    char why[MESSAGE_CAP];
+    if (!job->path[0] || tar->failure[0])
+        return; /* its name is too long, or its input cannot be opened: all rows fail */
+    pthread_mutex_lock(&tar->lock);
+    tar->n_failures++;
+    pthread_mutex_unlock(&tar->lock);
+    enum tar_progress progress = TAR_BROKEN;
+    if (tar_job_open(job, why, sizeof why))
+        progress = tar_output_leave_out(tar->file, job->row->member, why, sizeof why);
+    tar_go_on(job->batch, tar, progress, why, sizeof why);
 }

@@ -6,9 +6,9 @@
 #ifndef TAR_SOURCE_H
 #define TAR_SOURCE_H
 
-#include "host/message.h"
 #include "tar_input.h"
 #include "tar_output.h"
+#include "host/message.h"
 
 #include <pthread.h>
 
@@ -60,5 +60,23 @@ bool tar_source_open(struct tar_source *tar, char *why, size_t cap);
 void tar_source_row_finished(struct tar_source *tar);
 
 void tar_sources_free(struct tar_source *list);
+
+struct file_job;
+
+/* ---- the tar files that file jobs fill -------------------------------------------------------- */
+
+/* The outputs of file jobs in tar files: the first job of its rows opens a tar file, and the last job commits
+ * it. Any thread.
+ */
+
+/* Opens the tar file of the job's output, unless another job has opened it. false: why has the reason. */
+bool tar_job_open(const struct file_job *job, char *why, size_t cap);
+
+/* Adds the job's sound. Frees figures later; NULL: no memory for the figures. counts[N_COUNTS]: counts of the job. A
+ * failure ends the whole run. */
+void tar_job_put(const struct file_job *job, char *figures, const int64_t *counts);
+
+/* Leaves out the sample of a job that has failed. */
+void tar_job_leave_out(const struct file_job *job);
 
 #endif

@@ -3,9 +3,8 @@
 #include "correction_curve.h"
 #include "dsp/signal/smoothing.h"
 #include "dsp/signal/transform.h"
-#include "excess_phase.h"
 #include "host/message.h"
-#include "magnitude_fir.h"
+#include "fir_design.h"
 #include "measured_response.h"
 
 #include <math.h>

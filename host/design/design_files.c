@@ -92,6 +92,30 @@ int design_silence_check(const hc_responses *mask, const char *path, const char 
     return 0;
 }
 
+const struct option_row design_mask_options[] = {
+    {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
+     OPTION_TO(struct design_mask_settings, rate), .min = MIN_RATE, .max = MAX_RATE},
+    MASK_WRITE_OPTIONS(struct design_mask_settings),
+    PLOT_OPTIONS(struct design_mask_settings, plot),
+    {0}};
+
+int design_mask_run(const struct command_line *line, int argc, char **argv, void *settings,
+                    int (*make)(void *settings, const hc_responses *mask, int rate))
+{
+    struct design_mask_settings *s = settings;
+    hc_responses mask;
+    char why[MESSAGE_CAP];
+    s->plot = (struct plot_choice)PLOT_CHOICE_USUAL;
+    int status = option_parse(line, argc, argv, s), rate = s->rate;
+    if (status < 0) status = mask_write_check(line->command, s->output, s->format, s->json);
+    if (status < 0) status = plot_check(line->command, &s->plot, s->output, s->names.list, 1);
+    if (status >= 0) return status;
+    if (!design_mask_read(&mask, s->names.list[0], &rate, why, sizeof why)) return message_error("%s", why);
+    status = make(s, &mask, rate);
+    hc_responses_free(&mask);
+    return plot_written(status, s->output, rate, &s->plot);
+}
+
 bool option_band(const struct option_use *use, void *to)
 {
     double *hz = to;

@@ -3,7 +3,7 @@
 #define DESIGN_REPORT_H
 
 #include "fir_design.h"
-#include "host/plot/plot_option.h"
+#include "host/plot/plot_masks.h"
 
 enum design_kind { KIND_LOWPASS, KIND_HIGHPASS, KIND_BANDPASS, KIND_BANDSTOP, KIND_HILBERT, KIND_ROOM, KINDS };
 extern const char *const design_kind_names[KINDS];

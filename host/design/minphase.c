@@ -1,12 +1,9 @@
 /* haloconv design minphase - makes the minimum-phase version of each response of a mask. */
 #include "design_files.h"
+#include "fir_design.h"
 #include "host/commands.h"
 #include "host/json_print.h"
-#include "host/masks/mask_write.h"
 #include "host/message.h"
-#include "host/option.h"
-#include "host/plot/plot_masks.h"
-#include "magnitude_fir.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,21 +14,14 @@
 enum { LARGEST = 1 << 20 };
 
 struct minphase_settings {
-    struct option_names names; /* MASK */
-    const char *output;
-    int format, rate, taps; /* rate or taps 0: those of the mask */
-    bool json;
-    struct plot_choice plot;
+    struct design_mask_settings mask;
+    int taps; /* 0: those of the mask */
 };
 
-static const struct option_row minphase_options[] = {
-    {"rate", 0, "HZ", "Sample rate; MASK is resampled to it [that of MASK]", option_int,
-     OPTION_TO(struct minphase_settings, rate), .min = 1000, .max = 1000000},
-    {"taps", 0, "N", "Cut the result to this length [that of MASK]", option_int,
-     OPTION_TO(struct minphase_settings, taps), .min = 1, .max = 1 << 26},
-    MASK_WRITE_OPTIONS(struct minphase_settings),
-    PLOT_OPTIONS(struct minphase_settings, plot),
-    {0}};
+static const struct option_row minphase_options[] = {{"taps", 0, "N", "Cut the result to this length [that of MASK]",
+                                                      option_int, OPTION_TO(struct minphase_settings, taps), .min = 1,
+                                                      .max = 1 << 26},
+                                                     {0}};
 
 static const struct command_line minphase_line = {
     .command = "design minphase",
@@ -42,8 +32,8 @@ static const struct command_line minphase_line = {
         "than -110 dB; prints that change. Zeros of the magnitude are raised to 200 dB below its maximum. The "
         "delays between the channels are lost.\v"
         "  haloconv design minphase linear.wav -o minimum.wav",
-    .groups = {{NULL, minphase_options}},
-    OPTION_NAMES("one MASK", 1, 1, struct minphase_settings, names, 1)};
+    .groups = {{NULL, minphase_options}, {NULL, design_mask_options}},
+    OPTION_NAMES("one MASK", 1, 1, struct design_mask_settings, names, 1)};
 
 /* h[n] -> out[taps], by a transform of that size. false: no memory. */
 static bool minphase(const float *h, int n, size_t size, int taps, double *out)
@@ -89,15 +79,16 @@ static int minphase_report(const struct minphase_settings *s, const struct mask_
 {
     message_note("%s: %d channel%s, %d tap%s at %d Hz, minimum phase; error about %.0f dB", out->path, out->n_channels,
                  message_s(out->n_channels), out->n_frames, message_s(out->n_frames), out->rate, error_db);
-    if (!s->json) return 0;
+    if (!s->mask.json) return 0;
     return json_print(json_pack("{s:i, s:i, s:i, s:o}", "rate", out->rate, "channels", out->n_channels, "taps",
                                 out->n_frames, "error_db", json_number(error_db)),
                       12, out->path);
 }
 
-static int minphase_make(const struct minphase_settings *s, const hc_responses *mask, int rate)
+static int minphase_make(void *settings, const hc_responses *mask, int rate)
 {
-    const char *path = s->names.list[0];
+    const struct minphase_settings *s = settings;
+    const char *path = s->mask.names.list[0];
     int taps = s->taps ? s->taps : mask->n_frames, status = design_silence_check(mask, path, "phase");
     if (status) return status;
     size_t n = (size_t)mask->n_channels, length = (size_t)taps;
@@ -108,7 +99,7 @@ static int minphase_make(const struct minphase_settings *s, const hc_responses *
         good = minphase_channel(mask->channel[ch], mask->n_frames, taps, h + n * length, h + ch * length, &error_db);
         worst_db = fmax(worst_db, error_db);
     }
-    struct mask_out out = {s->output, s->format, rate, mask->n_channels, taps, h};
+    struct mask_out out = {s->mask.output, s->mask.format, rate, mask->n_channels, taps, h};
     if (!good)
         status = message_error("%s: no memory for its transform; use a shorter mask", path);
     else
@@ -119,15 +110,6 @@ static int minphase_make(const struct minphase_settings *s, const hc_responses *
 
 int design_minphase_command(int argc, char **argv)
 {
-    struct minphase_settings s = {.plot = PLOT_CHOICE_USUAL};
-    hc_responses mask;
-    char why[MESSAGE_CAP];
-    int status = option_parse(&minphase_line, argc, argv, &s), rate = s.rate;
-    if (status < 0) status = mask_write_check("design minphase", s.output, s.format, s.json);
-    if (status < 0) status = plot_check("design minphase", &s.plot, s.output, s.names.list, 1);
-    if (status >= 0) return status;
-    if (!design_mask_read(&mask, s.names.list[0], &rate, why, sizeof why)) return message_error("%s", why);
-    status = minphase_make(&s, &mask, rate);
-    hc_responses_free(&mask);
-    return plot_written(status, s.output, rate, &s.plot);
+    struct minphase_settings s = {0};
+    return design_mask_run(&minphase_line, argc, argv, &s, minphase_make);
 }

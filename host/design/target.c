@@ -8,7 +8,6 @@
 #include "host/message.h"
 #include "host/option.h"
 #include "host/plot/plot_masks.h"
-#include "magnitude_fir.h"
 
 #include <math.h>
 #include <stdlib.h>

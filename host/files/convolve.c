@@ -1,7 +1,6 @@
 /* haloconv convolve - convolves a sound file with a mask. */
 #include "dsp/haloconv_masks.h"
 #include "files_read.h"
-#include "format_option.h"
 #include "host/commands.h"
 #include "host/json_print.h"
 #include "host/mask_argument.h"
@@ -9,8 +8,8 @@
 #include "host/option.h"
 #include "host/stopwatch.h"
 #include "mask_diagnostics.h"
-#include "scene_file.h"
 #include "pipeline.h"
+#include "scene_file.h"
 #include "sound_format.h"
 
 #include <errno.h>
@@ -256,7 +255,7 @@ static bool load_bank(struct convolution *run)
 {
     const struct convolve_settings *s = run->settings;
     if (!scene_file_load(&run->moving, &s->moving, s->seed, s->mask, run->in.rate, run->in.n_channels, run->in.n_frames,
-                     run->why, sizeof run->why))
+                         run->why, sizeof run->why))
         return false;
     run->n_taps = run->moving.data.n_taps;
     return true;
@@ -431,7 +430,7 @@ static int convolve_print_json(const struct convolution *run, double seconds)
         "seconds", seconds, "times_realtime", times_realtime(run, seconds), "clipped",
         (json_int_t)(clips(run) ? p->seen.clipped : 0), "gain_to_avoid_clipping", gain_to_avoid_clipping(peak), "peak",
         peak, "non_finite", (json_int_t)run->info.non_finite, "time", time);
-    if (all && is_scaled(run->settings)) json_object_set_new(all, "scaled_db", json_number(20 * log10(run->scale)));
+    if (all && is_scaled(run->settings)) json_object_set_new(all, "scaled_db", json_db(run->scale));
     return json_print(all, 9, run->settings->output);
 }
 

@@ -1,7 +1,7 @@
 #include "files_read.h"
 
 #include "dsp/haloconv_masks.h"
-#include "host/csv.h"
+#include "host/line_reader.h"
 #include "host/message.h"
 #include "host/splitmix64.h"
 

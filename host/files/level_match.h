@@ -7,7 +7,26 @@
 #define LEVEL_MATCH_H
 
 #include "file_convolution.h"
-#include "level_meter.h"
+
+#include <stdint.h>
+
+/* ---- peak and power of a signal in blocks ----------------------------------------------------- */
+
+/* A value of the option --level, or of the column `level` in the list of a batch. */
+enum level { LEVEL_NONE, LEVEL_PEAK, LEVEL_RMS };
+
+struct level_meter { /* start with zeros */
+    double peak, sum; /* sum: sum of the squares of n samples */
+    int64_t n;
+};
+
+/* Adds n samples. Samples that are not finite count as 0, as in an engine. */
+void level_meter_add(struct level_meter *meter, const float *x, int64_t n);
+
+/* The gain that gives the output the level of the input; 1 if either is silent. */
+double level_meter_gain(const struct level_meter *in, const struct level_meter *out, enum level level);
+
+/* ---- an output that waits for its gain -------------------------------------------------------- */
 
 struct level_match {
     struct level_meter in, out; /* in: the caller adds the input */

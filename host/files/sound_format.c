@@ -386,3 +386,13 @@ bool sound_format_is_lossy_float(int format)
 {
     return sound_format_kind(format) == SAMPLE_FLOAT && sound_format_bytes(format) == 0;
 }
+
+/* ---- the option --format ---------------------------------------------------------------------- */
+
+bool format_option(const struct option_use *use, void *to)
+{
+    int format = sound_format_parse(use->text);
+    if (!format) return option_refuse(use, "is not a container or subtype");
+    *(int *)to = format;
+    return true;
+}

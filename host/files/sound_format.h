@@ -3,6 +3,7 @@
 #define SOUND_FORMAT_H
 
 #include "sample.h"
+#include "host/option.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +37,14 @@ bool sound_format_is_lossy_float(int format);   /* Vorbis, Opus, MP3: stores flo
 
 /* All names, for the help. */
 extern const char sound_format_help[];
+
+/* ---- the option --format ---------------------------------------------------------------------- */
+
+option_read format_option; /* int: SF_FORMAT_..., a container, a subtype or both */
+
+#define OPTION_FORMAT(to, preset)                                                                                      \
+    {"format", 0, "FORMAT",                                                                                            \
+     "CONTAINER, SUBTYPE or CONTAINER:SUBTYPE of the output, such as flac, pcm24 or wav:float [" preset "]",           \
+     format_option, to}
 
 #endif

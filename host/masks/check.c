@@ -7,7 +7,7 @@
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/option.h"
-#include "source_report.h"
+#include "configuration_report.h"
 
 #include <stdbool.h>
 #include <stdio.h>

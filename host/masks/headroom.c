@@ -116,7 +116,7 @@ void headroom_print(const struct sine_gain *largest, int rate, const char *where
 
 json_t *headroom_json(const struct sine_gain *largest, int rate)
 {
-    return json_pack("{s:o, s:o, s:i}", "response_peak_db", json_number(20 * log10(largest->gain)), "response_peak_hz",
+    return json_pack("{s:o, s:o, s:i}", "response_peak_db", json_db(largest->gain), "response_peak_hz",
                      json_number(rate ? largest->frequency * rate : NAN), "suggested_gain_db",
                      headroom_gain_db(largest->gain));
 }

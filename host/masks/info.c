@@ -1,5 +1,4 @@
 /* haloconv info - prints the figures of a mask, and the plan for it. It opens no GPU, so it answers at once. */
-#include "bank_entries.h"
 #include "bank_report.h"
 #include "configuration_report.h"
 #include "dsp/haloconv_masks.h"
@@ -14,7 +13,6 @@
 #include "host/plot/plot_masks.h"
 #include "mask_report.h"
 #include "plan_report.h"
-#include "source_report.h"
 
 #include <fnmatch.h>
 #include <jansson.h>

@@ -2,7 +2,7 @@
 #ifndef MASK_WRITE_H
 #define MASK_WRITE_H
 
-#include "host/files/format_option.h"
+#include "host/files/sound_format.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -101,7 +101,7 @@ static json_t *harmonic_json(const struct harmonic *harmonic, int order)
     json_t *octaves = json_array();
     for (int i = 0; i < harmonic->n_octaves; i++)
         json_array_append_new(octaves, json_pack("{s:o, s:o, s:o}", "hz", json_number(harmonic->octave[i].hz), "db",
-                                                 json_number(db_of_gain(harmonic->octave[i].share)), "percent",
+                                                 json_db(harmonic->octave[i].share), "percent",
                                                  json_number(100 * harmonic->octave[i].share)));
     bool is_known = harmonic->n_octaves > 0;
     return json_pack("{s:i, s:o, s:o, s:o, s:o}", "order", order, "db",
@@ -119,11 +119,10 @@ static json_t *pair_json(const struct measurement_settings *s, const struct meas
         json_array_append_new(harmonics, harmonic_json(&pair->harmonics[i], HARMONIC_FIRST + i));
     return json_pack("{s:i, s:i, s:i, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "channel",
                      output * m->n_inputs + input + 1, "output", output + 1, "input", input_number(s, input), "heard",
-                     pair->has_signal, "direct_s", json_number(known * pair->direct_s), "peak_db",
-                     json_number(db_of_gain(pair->peak)), "silence_dbfs", json_number(db_of_gain(pair->silence_rms)),
-                     "noise_before_db", json_number(db_of_gain(pair->noise_before / pair->peak)), "noise_floor_db",
-                     json_number(db_of_gain(measurement_noise(pair))), "dynamic_range_db",
-                     json_number(known * -db_of_gain(measurement_noise(pair))), "distortion_db",
+                     pair->has_signal, "direct_s", json_number(known * pair->direct_s), "peak_db", json_db(pair->peak),
+                     "silence_dbfs", json_db(pair->silence_rms), "noise_before_db",
+                     json_db(pair->noise_before / pair->peak), "noise_floor_db", json_db(measurement_noise(pair)),
+                     "dynamic_range_db", json_number(known * -db_of_gain(measurement_noise(pair))), "distortion_db",
                      json_number(known * db_of_gain(total_distortion(pair, true))), "distortion_percent",
                      json_number(known * 100 * total_distortion(pair, true)), "repeat_error_db",
                      json_number(known * repeat_db(pair)), "repeat_error_hz",
@@ -134,10 +133,9 @@ static json_t *inputs_json(const struct measurement_settings *s, const struct me
 {
     json_t *inputs = json_array();
     for (int i = 0; i < s->n_inputs; i++)
-        json_array_append_new(inputs,
-                              json_pack("{s:i, s:b, s:o, s:I}", "input", i + 1, "loopback", i + 1 == s->loopback,
-                                        "peak_dbfs", json_number(db_of_gain(m->inputs[i].peak)), "clipped",
-                                        (json_int_t)m->inputs[i].n_clipped));
+        json_array_append_new(inputs, json_pack("{s:i, s:b, s:o, s:I}", "input", i + 1, "loopback",
+                                                i + 1 == s->loopback, "peak_dbfs", json_db(m->inputs[i].peak),
+                                                "clipped", (json_int_t)m->inputs[i].n_clipped));
     return inputs;
 }
 
@@ -147,10 +145,9 @@ int measure_report_json(const struct measurement_settings *s, const struct measu
     json_t *pairs = json_array();
     for (int o = 0; o < m->n_outputs; o++)
         for (int i = 0; i < m->n_inputs; i++) json_array_append_new(pairs, pair_json(s, m, o, i));
-    json_t *sweep =
-        json_pack("{s:o, s:o, s:o, s:o, s:i, s:o}", "from_hz", json_number(w->from_hz), "to_hz", json_number(w->to_hz),
-                  "length_s", json_number(w->length_s), "silence_s", json_number(w->silence_s), "averages", w->averages,
-                  "level_db", json_number(db_of_gain(w->level)));
+    json_t *sweep = json_pack("{s:o, s:o, s:o, s:o, s:i, s:o}", "from_hz", json_number(w->from_hz), "to_hz",
+                              json_number(w->to_hz), "length_s", json_number(w->length_s), "silence_s",
+                              json_number(w->silence_s), "averages", w->averages, "level_db", json_db(w->level));
     json_t *all =
         json_pack("{s:o, s:i, s:i, s:i, s:i, s:i, s:o, s:o, s:s, s:o, s:o, s:o, s:o}", "file", json_text(path), "rate",
                   m->rate, "frames", m->n_frames, "outputs", m->n_outputs, "inputs", m->n_inputs, "reference_frame",

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Writes the files of the panel's page as C: an array of bytes for each, and the table of host/panel/panel_pages.h.
+# Writes the files of the panel's page as C: an array of bytes for each, and the table of host/panel/panel_requests.h.
 set -eu
-echo '#include "host/panel/panel_pages.h"'
+echo '#include "host/panel/panel_requests.h"'
 i=0
 for file; do
   i=$((i + 1))

@@ -1,11 +1,10 @@
 #include "panel.h"
 
-#include "bucket.h"
+#include "panel_upload.h"
 #include "host/json_print.h"
 #include "host/message.h"
 #include "host/own_library.h"
 #include "host/plot/plot.h"
-#include "host/processor_share.h"
 #include "host/stopwatch.h"
 #include "panel_address.h"
 #include "panel_requests.h"

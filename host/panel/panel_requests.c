@@ -4,7 +4,6 @@
 #include "host/message.h"
 #include "host/plot/plot_masks.h"
 #include "host/stopwatch.h"
-#include "panel_pages.h"
 
 #include <jansson.h>
 #include <pthread.h>

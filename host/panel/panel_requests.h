@@ -12,6 +12,14 @@
 
 struct panel_requests;
 
+struct panel_page { /* a file of page/, which the build writes into the program */
+    const char *name;             /* "index.html"; NULL ends the list */
+    const unsigned char *bytes;
+    size_t n;
+};
+
+extern const struct panel_page panel_pages[];
+
 /* Gets the path of an upload that is a mask. The worker's thread */
 typedef void panel_added(void *data, const char *path);
 

@@ -4,12 +4,29 @@
 #ifndef PANEL_UPLOAD_H
 #define PANEL_UPLOAD_H
 
-#include "bucket.h"
-
 #include <limits.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* ---- a limit that refills --------------------------------------------------------------------- */
+
+/* A limit: credit comes with time, up to a burst; who uses it subtracts, also below 0. */
+
+struct bucket {
+    double credit;          /* begins as the burst                                                   */
+    double since_s;         /* time of the last bucket_fill                                          */
+};
+
+/* Adds `rate` a second, up to `burst`. */
+static inline void bucket_fill(struct bucket *b, double rate, double burst, double now)
+{
+    b->credit = fmin(burst, b->credit + rate * (now - b->since_s));
+    b->since_s = now;
+}
+
+/* ---- uploads ---------------------------------------------------------------------------------- */
 
 enum {
     PANEL_UPLOAD_SAMPLES = 1 << 24, /* max. of a file, at the session's rate; its bytes: PANEL_MAX_BODY */

@@ -59,4 +59,16 @@ void drawing_heading(struct drawing *drawing, double x, double y, double size, d
 void drawing_group(struct drawing *drawing, const char *name, const struct point corners[2]);
 void drawing_group_end(struct drawing *drawing);
 
+/* ---- plain texts ------------------------------------------------------------------------------ */
+
+/* Texts that a picture can show whatever bytes they come from: names of files, titles. */
+
+/* Returns a copy, from malloc, in UTF-8 that XML 1.0 allows: U+FFFD replaces stray bytes, control characters and the
+ * marks that turn the direction of the text. If it is wider than max_cells, "..." replaces its middle: the names of
+ * files differ at both ends. NULL: no memory. */
+char *plain_text_make(const char *text, double max_cells);
+
+/* Returns the width in cells, one for a letter of the Latin alphabet, two for a sign of the East Asian scripts. */
+int plain_text_cells(const char *text);
+
 #endif

@@ -1,12 +1,10 @@
 #include "plot.h"
 
-#include "decay_panel.h"
-#include "frequency_traces.h"
+#include "panel.h"
 #include "host/message.h"
-#include "picture.h"
+#include "svg.h"
 #include "spectrogram.h"
-#include "time_traces.h"
-#include "waterfall.h"
+#include "trace.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "dsp/haloconv_scenes.h"
 #include "host/option.h"
-#include "path_steps.h"
+#include "scene_file_stream.h"
 
 enum { MOVING_STEP = 256 }; /* path_options.step without --step */
 

@@ -5,7 +5,31 @@
 #ifndef MOVING_STREAM_H
 #define MOVING_STREAM_H
 
-#include "path_steps.h"
+#include "path.h"
+#include "dsp/haloconv_scenes.h"
+
+/* ---- the steps of a path ---------------------------------------------------------------------- */
+
+/* Follows a path over a bank: at each edge of a step, the entries around the sources, or the nearest ones. */
+
+struct path_options {
+    int step;           /* frames between two edges, as in hc_render_config                       */
+    int mix;            /* HC_MIX_NONE: plays the nearest entry, not those around a position       */
+    double reference_m; /* the gain is reference_m / distance, at most 10; 0: no gain by distance  */
+    double gain;        /* linear gain of every source                                             */
+};
+
+struct path_steps {
+    const struct path *path;
+    const hc_bank_data *bank;
+    struct path_options options;
+    struct path_follower *sources; /* [n_sources] */
+    hc_step *steps;     /* [n_steps], for hc_render_job                                            */
+    int n_steps;
+    size_t capacity;
+};
+
+/* ---- the stream ------------------------------------------------------------------------------- */
 
 struct scene_file_stream {
     struct path path;

@@ -2,7 +2,7 @@
  * and read again stays the same. */
 #include "fuzz.h"
 
-#include "host/live/remotes/midi_map.h"
+#include "host/live/remotes/midi.h"
 #include "host/message.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Any bytes as the name of a curve: what a picture shows of it is UTF-8 that XML allows, as wide as asked at most, and
  * unchanged if it was clean and fits. The first byte is the width. */
 #include "fuzz.h"
-#include "host/plot/plain_text.h"
+#include "host/plot/drawing.h"
 #include "host/plot/svg.h"
 #include "host/utf8.h"
 

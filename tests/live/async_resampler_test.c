@@ -2,7 +2,6 @@
  * resampler takes the time from its arguments, so the test plays hours in seconds. */
 #include "check.h"
 #include "host/live/devices/async_resampler.h"
-#include "host/live/devices/card_clock.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,8 +3,6 @@
 #include "check.h"
 #include "host/live/remotes/alsa_midi.h"
 #include "host/live/remotes/midi.h"
-#include "host/live/remotes/midi_map.h"
-#include "host/live/remotes/midi_ring.h"
 #include "host/message.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* midi_ring - MIDI messages on their way from the audio thread to the control thread.
  *
- * models   host/live/remotes/midi_ring.c: midi_ring_put, midi_ring_read
- * atomics  host/live/remotes/midi_ring.h: written, dequeued, lost
+ * models   host/live/remotes/midi.c: midi_ring_put, midi_ring_read
+ * atomics  host/live/remotes/midi.h: written, dequeued, lost
  *
  * Proved: every message arrives whole, once and in order, or is counted as lost; a message is lost only if the ring is
  * full; the audio thread plays on though the control thread stalls.

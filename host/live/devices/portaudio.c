@@ -43,7 +43,6 @@ const struct command_line portaudio_line = {
 #ifdef HC_WITH_PORTAUDIO
 #include "host/live/remotes/alsa_midi.h"
 #include "async_resampler.h"
-#include "card_clock.h"
 #include "host/live/remotes/control.h"
 #include "host/stopwatch.h"
 #include "host/live/remotes/keys.h"

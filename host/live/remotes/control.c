@@ -11,7 +11,7 @@
 #include "host/live/session/realtime.h"
 #include "remote.h"
 #include "host/live/session/report.h"
-#include "scene_thread.h"
+#include "scene_messages.h"
 #include "host/live/session/service.h"
 
 #include <jansson.h>

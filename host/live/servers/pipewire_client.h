@@ -3,9 +3,29 @@
 #ifndef PIPEWIRE_CLIENT_H
 #define PIPEWIRE_CLIENT_H
 
-#include "pipewire_cycle.h"
 #include "pipewire_graph.h"
 #include "port_host.h"
+
+#include <spa/node/io.h>
+#include <stdatomic.h>
+
+/* ---- cycles ----------------------------------------------------------------------------------- */
+
+/* What a session learns from the cycles of PipeWire's graph: rate, quantum, missing cycles, freewheel.
+ */
+
+struct pipewire_cycle {
+    atomic_bool is_first;        /* the next cycle follows a pause       */
+    struct spa_io_clock clock;   /* of the last cycle; audio thread      */
+};
+
+struct pipewire_gap {            /* between the last cycle and this      */
+    int64_t n;                   /* frames in which the node was not called; not counted if the rate is another */
+    bool is_pause;               /* the graph was suspended, as by PipeWire 1.4 for a quantum that is forced    */
+    bool is_long;                /* half a second or more: what played before is over                           */
+};
+
+/* ---- the client ------------------------------------------------------------------------------- */
 
 enum { PIPEWIRE_MAX_QUANTUM = 8192 }; /* frames of a buffer of libpipewire */
 

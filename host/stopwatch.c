@@ -1,5 +1,3 @@
-#include "processor_share.h"
-
 #include "stopwatch.h"
 
 #include <math.h>

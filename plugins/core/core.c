@@ -26,6 +26,12 @@ enum {
     N_ANSWERS = 8,            /* the last ones, for core_answer */
     KEEP_SIDE = -1            /* A_B stays */
 };
+enum { /* a bit for each control */
+       KNOB_BITS = 1 << DRY | 1 << WET | 1 << GAIN | 1 << ENABLED | 1 << PREDELAY,
+       DIRECTION_BITS = 1 << AZIMUTH | 1 << ELEVATION | 1 << DISTANCE,
+       ENGINE_BITS = 1 << BACKEND | 1 << TRIM
+};
+_Static_assert(N_CONTROLS < 32, "core.changed has a bit for each control");
 
 struct request { /* of core_request_mask */
     uint64_t number;
@@ -48,25 +54,22 @@ struct core {
     int rate, block;
 
     _Atomic float values[N_CONTROLS], modulation[N_CONTROLS]; /* values: inputs, and meters */
+    atomic_uint changed; /* bits of the controls that have changed since the audio thread applied them */
     atomic_bool is_offline;
-    atomic_uint longest;      /* frames of the longest response of the mask */
-    atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
-    atomic_bool is_requested; /* a mask was requested since the last core_work */
-    atomic_bool is_set;       /* a backend or TRIM was requested since then */
-    atomic_int side;          /* the side whose mask was requested last; written under `lock` */
+    atomic_uint longest;             /* frames of the longest response of the mask */
+    atomic_bool is_lost;             /* the mask of the state cannot be loaded: the input passes dry */
+    atomic_bool is_requested;        /* a mask was requested since the last core_work */
+    atomic_bool is_set;              /* a backend or TRIM was requested since then */
+    atomic_int side;                 /* the side whose mask was requested last; written under `lock` */
     struct mailboxes requests;       /* [N_SIDES] of struct request */
     atomic_bool is_working;          /* core_work is under way */
     atomic_uint_fast64_t n_requests; /* requests for masks so far: the number of the last one */
     atomic_uint_fast64_t answered;   /* number of the last request that was answered */
 
     /* audio */
-    int backend;        /* last value of the control */
-    float trim_db;      /* last value of the control */
-    float direction[3]; /* azimuth, elevation, distance of the last steering; NaN: none yet */
-    float knobs[HC_N_KNOBS]; /* last values; NaN: none yet */
-    hc_live_knob_change changes[MAX_CHANGES];
+    hc_live_knob_change changes[MAX_CHANGES]; /* for the next hc_live_process_changes */
     int n_changes;
-    uint64_t quiet;     /* frames of silent input since the last other input or change */
+    uint64_t quiet; /* frames of silent input since the last other input or change */
 
     atomic_bool is_active;
     bool must_load; /* setup; core_activate loads the mask of the side that plays */
@@ -79,21 +82,26 @@ struct core {
     pthread_mutex_t calls; /* recursive; held while the loader calls the host */
     bool host_is_gone;     /* under `calls`: the host is not called any more */
 
-    pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
-    char report[CORE_STATUS_BYTES]; /* the last warning or error since the status was written */
-    bool has_failed;                /* the status is that of a failure after the mask was loaded */
-    uint64_t loaded;                /* number of the request whose mask was loaded last */
-    uint64_t last_answered;         /* `answered` after this core_work */
+    pthread_mutex_t working;             /* worker and setup: one core_work at a time. Under it: */
+    char report[CORE_STATUS_BYTES];      /* the last warning or error since the status was written */
+    bool has_failed;                     /* the status is that of a failure after the mask was loaded */
+    uint64_t loaded;                     /* number of the request whose mask was loaded last */
+    uint64_t last_answered;              /* `answered` after this core_work */
     char kept[N_SIDES][CORE_PATH_BYTES]; /* masks last passed to keep and compare; "": none */
 
-    pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
+    pthread_mutex_t lock;                 /* never held while the host or hc_live_work is called. Under it: */
     char masks[N_SIDES][CORE_PATH_BYTES]; /* of the session */
     uint64_t restored_number;             /* of the request for the masks that were restored last */
     struct answer answers[N_ANSWERS];     /* the answer to request n is in n % N_ANSWERS */
-    char playing[CORE_PATH_BYTES];  /* core_get_status */
+    char playing[CORE_PATH_BYTES];        /* core_get_status */
     char status[CORE_STATUS_BYTES];
     char engine[96]; /* core_get_meters */
 };
+
+static void core_note_changes(struct core *c, unsigned bits)
+{
+    atomic_fetch_or_explicit(&c->changed, bits, memory_order_release);
+}
 
 /* ---- masks of the session ----------------------------------------------------------------------- */
 
@@ -317,7 +325,7 @@ static bool work_once(struct core *c, const char *chosen, bool switches)
     pthread_mutex_unlock(&c->lock);
     bool is_loaded = c->loaded != loaded || (switches && !error), was_lost = atomic_load(&c->is_lost);
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
-    atomic_store(&c->is_lost, is_lost);
+    if (atomic_exchange(&c->is_lost, is_lost) != is_lost) core_note_changes(c, 1 << ENABLED);
     if (is_lost && error) log_line(c, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
     hc_live_get_info(c->live, &info);
     atomic_store(&c->longest, (unsigned)info.longest);
@@ -351,7 +359,7 @@ bool core_work(struct core *c)
     int other_error = other.path[0] ? store_other(c, &other, why, sizeof why) : HC_OK;
     if (work_once(c, chosen.path, false)) is_news = true;
     if (other.path[0]) core_keep_answer(c, other.number, other_error, why); /* after that of an earlier request */
-    atomic_store(&c->answered, c->last_answered); /* the session has the masks */
+    atomic_store(&c->answered, c->last_answered);                           /* the session has the masks */
     atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
     pthread_mutex_lock(&c->calls);
@@ -541,12 +549,16 @@ uint64_t core_load_preset(struct core *c, const struct plugin_preset *preset)
 
 void core_set(struct core *c, int control, double value)
 {
-    atomic_store_explicit(&c->values[control], control_limit(control, value), memory_order_relaxed);
+    float limited = control_limit(control, value);
+    if (atomic_exchange_explicit(&c->values[control], limited, memory_order_relaxed) != limited)
+        core_note_changes(c, 1u << control);
 }
 
 void core_modulate(struct core *c, int control, double amount)
 {
-    atomic_store_explicit(&c->modulation[control], isfinite(amount) ? (float)amount : 0, memory_order_relaxed);
+    float finite = isfinite(amount) ? (float)amount : 0;
+    if (atomic_exchange_explicit(&c->modulation[control], finite, memory_order_relaxed) != finite)
+        core_note_changes(c, 1u << control);
 }
 
 float core_get(const struct core *c, int control)
@@ -572,58 +584,55 @@ static float gain(const struct core *c, int control)
     return db <= controls[control].min ? 0 : powf(10, db / 20);
 }
 
-/* Moves the source by a glide (hc_live_steer) if its controls have changed. The distance is also a gain, 1 at 1 m. */
+/* Returns which of these controls have changed, and counts them as applied. */
+static unsigned core_take_changes(struct core *c, unsigned bits)
+{
+    return atomic_fetch_and_explicit(&c->changed, ~bits, memory_order_acquire) & bits;
+}
+
+/* Moves the source by a glide (hc_live_steer). The distance is also a gain, 1 at 1 m. */
 static void move_source(struct core *c)
 {
     const float degree = 3.14159265f / 180;
     float azimuth = value(c, AZIMUTH), elevation = value(c, ELEVATION), distance = value(c, DISTANCE);
-    if (azimuth == c->direction[0] && elevation == c->direction[1] && distance == c->direction[2]) return;
     float across = distance * cosf(elevation * degree);
     hc_live_steer(c->live, 0,
                   (const float[]){across * cosf(azimuth * degree), across * sinf(azimuth * degree),
                                   distance * sinf(elevation * degree)},
                   0, 1 / distance);
-    c->direction[0] = azimuth, c->direction[1] = elevation, c->direction[2] = distance;
 }
 
 static void core_turn(struct core *c, int frame, enum hc_live_knob knob, float to)
 {
-    if (to == c->knobs[knob]) return;
-    c->knobs[knob] = to;
     c->changes[c->n_changes++] = (hc_live_knob_change){frame, knob, to};
 }
 
-/* Turns the knobs to the controls at a frame of a piece. */
+/* Turns the knobs whose controls have changed, at a frame of a piece. */
 static void turn_knobs(struct core *c, int frame)
 {
-    core_turn(c, frame, HC_DRY, gain(c, DRY));
-    core_turn(c, frame, HC_WET, gain(c, WET));
-    core_turn(c, frame, HC_GAIN, gain(c, GAIN));
-    core_turn(c, frame, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
-    core_turn(c, frame, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
+    unsigned changed = core_take_changes(c, KNOB_BITS);
+    if (changed & 1 << DRY) core_turn(c, frame, HC_DRY, gain(c, DRY));
+    if (changed & 1 << WET) core_turn(c, frame, HC_WET, gain(c, WET));
+    if (changed & 1 << GAIN) core_turn(c, frame, HC_GAIN, gain(c, GAIN));
+    if (changed & 1 << ENABLED)
+        core_turn(c, frame, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
+    if (changed & 1 << PREDELAY) core_turn(c, frame, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
 }
 
-/* Applies the controls before a piece. */
+/* Applies the controls that are no knobs before a piece. */
 static void apply_controls(struct core *c)
 {
-    if (c->variant->n_sources > 0) move_source(c);
-    c->n_changes = 0;
-    turn_knobs(c, 0);
-    for (int i = 0; i < c->n_changes; i++) hc_live_set(c->live, c->changes[i].knob, c->changes[i].value);
-    c->n_changes = 0;
+    if (core_take_changes(c, DIRECTION_BITS) && c->variant->n_sources > 0) move_source(c);
     hc_live_set_freewheel(c->live, atomic_load(&c->is_offline) || value(c, FREEWHEEL) > 0.5f);
-    int backend = (int)value(c, BACKEND);
-    float trim_db = value(c, TRIM);
     if (c->is_active && c->host.worker == CORE_NO_WORKER) return;
+    unsigned changed = core_take_changes(c, ENGINE_BITS);
+    if (!changed) return;
     hc_live_change change = {.size = sizeof change};
-    if (backend != c->backend) change.backend = backends[backend];
-    if (trim_db != c->trim_db) change.trim_db = trim_db < controls[TRIM].max ? trim_db : INFINITY;
-    if (change.backend || change.trim_db != 0) {
-        atomic_store(&c->is_set, true);
-        hc_live_request(c->live, &change);
-    }
-    c->backend = backend;
-    c->trim_db = trim_db;
+    float trim_db = value(c, TRIM);
+    if (changed & 1 << BACKEND) change.backend = backends[(int)value(c, BACKEND)];
+    if (changed & 1 << TRIM) change.trim_db = trim_db < controls[TRIM].max ? trim_db : INFINITY;
+    atomic_store(&c->is_set, true);
+    hc_live_request(c->live, &change);
 }
 
 static bool is_silence(const float *x, int n)
@@ -653,7 +662,6 @@ static void finish_work(struct core *c)
     pthread_mutex_lock(&c->working);
     pthread_mutex_unlock(&c->working);
     if (core_has_work(c)) core_work(c);
-    apply_controls(c); /* the mask may be lost, or there again */
 }
 
 /* Convolves frames [at, end). */
@@ -692,6 +700,8 @@ void core_process(struct core *c, const float *const *in, float *const *out, int
         apply_controls(c);
         if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
         if (n == 0) return;
+        c->n_changes = 0;
+        turn_knobs(c, 0); /* the mask may be lost, or there again */
         int end = collect(c, at, n, next, events);
         core_play(c, in, out, at, end);
         at = end;
@@ -723,8 +733,6 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     }
     c->variant = variant;
     c->host = *host;
-    c->direction[0] = NAN;
-    for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
     for (int i = 0; i < N_CONTROLS; i++) core_set(c, i, (double)controls[i].initial);
     sem_init(&c->wake, 0, 0);
     sem_init(&c->ended, 0, 0);
@@ -773,15 +781,12 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     hc_live *live;
     if (hc_live_open(&config, &live, why, cap) != HC_OK) return false;
     if (c->has_loader && c->live) finish_work(c); /* a mask that was asked for stays, too */
-    pthread_mutex_lock(&c->working); /* the loader uses `live` under it */
+    pthread_mutex_lock(&c->working);              /* the loader uses `live` under it */
     hc_live_close(c->live);
     c->live = live;
     c->rate = rate, c->block = block;
     memset(c->kept, 0, sizeof c->kept);
-    c->backend = BACKEND_AUTO;
-    c->trim_db = NO_TRIM_DB;
-    c->direction[0] = NAN;
-    for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
+    core_note_changes(c, ~0u); /* `live` has none of the values yet */
     pthread_mutex_unlock(&c->working);
     return c->must_load = true;
 }

@@ -117,8 +117,18 @@ int __real_hc_live_process_changes(hc_live *live, const float *const *in, float 
                                    const hc_live_knob_change *changes, int n_changes);
 int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
                                    const hc_live_knob_change *changes, int n_changes);
+float __real_powf(float x, float y);
+float __wrap_powf(float x, float y);
 static atomic_bool stalls, is_stalled; /* the disk; a read from it */
-static int n_calls;
+static int n_calls, n_changes_seen;
+static _Thread_local int n_powers;
+static hc_live_knob_change changes_seen[BLOCK + HC_N_KNOBS]; /* of the last call */
+
+float __wrap_powf(float x, float y)
+{
+    n_powers++;
+    return __real_powf(x, y);
+}
 
 int __wrap_hc_live_work(hc_live *live)
 {
@@ -134,6 +144,9 @@ int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float 
                                    const hc_live_knob_change *changes, int n_changes)
 {
     n_calls++;
+    n_changes_seen = n_changes;
+    check(n_changes <= BLOCK + HC_N_KNOBS, "%d changes", n_changes);
+    if (n_changes > 0) memcpy(changes_seen, changes, (size_t)n_changes * sizeof *changes);
     return __real_hc_live_process_changes(live, in, out, n, changes, n_changes);
 }
 
@@ -180,6 +193,39 @@ static void events_on_every_frame_do_not_cut_the_convolution(const char *backend
         check(n_calls == want, "%s: %d calls for a block, want %d", variants[v].symbol, n_calls, want);
         core_free(core);
     }
+}
+
+static int turn_a_gain(void *data, int frame)
+{
+    const int turned[] = {DRY, WET, GAIN};
+    core_set(data, turned[frame % 3], -1 - frame % 20);
+    core_set(data, ENABLED, 1); /* it is on */
+    return frame + 1;
+}
+
+/* A gain needs one power. */
+static void an_event_turns_its_own_knob_alone(const char *backend)
+{
+    static float x[2][BLOCK];
+    const int knobs[] = {HC_DRY, HC_WET, HC_GAIN};
+    float *const io[] = {x[0], x[1]};
+    struct core *core = open_core(&variants[STEREO], CORE_NO_WORKER);
+    core_activate(core);
+    core_process(core, (const float *const *)io, io, BLOCK, NULL);
+    n_powers = 0;
+    core_process(core, (const float *const *)io, io, BLOCK, &(struct core_events){turn_a_gain, core});
+    check(n_powers == BLOCK, "%d powers for %d events", n_powers, BLOCK);
+    int from = BLOCK - n_changes_seen; /* those of the first frame may be set before */
+    check(from == 0 || from == 1, "%d changes for %d events", n_changes_seen, BLOCK);
+    for (int i = from, at = 0; at < n_changes_seen; i++, at++) {
+        const hc_live_knob_change *c = &changes_seen[at];
+        const float want = powf(10, (float)(-1 - i % 20) / 20);
+        check(c->frame == i && c->knob == knobs[i % 3] && c->value == want, "frame %d, knob %d: %g, want %g", c->frame,
+              c->knob, (double)c->value, (double)want);
+    }
+    core_process(core, (const float *const *)io, io, BLOCK, NULL);
+    check(n_changes_seen == 0, "%d changes of controls that stay", n_changes_seen);
+    core_free(core);
 }
 
 static void check_mask(struct core *core, const char *want)
@@ -605,6 +651,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(a_stalled_disk_does_not_hold_the_host, false),
         TEST(events_on_every_frame_do_not_cut_the_convolution, false),
+        TEST(an_event_turns_its_own_knob_alone, false),
         TEST(a_load_that_ends_late_leaves_the_mask_of_the_state, false),
         TEST(it_is_loading_until_the_load_has_ended, false),
         TEST(a_state_and_a_backend_come_later_without_a_worker, false),

@@ -23,7 +23,6 @@ enum {
     GRID_DEG = 4,             /* distance of the directions to which banks are interpolated; a source mixes three */
     HISTORY_S = 10,           /* input history */
     HISTORY_FLOATS = 1 << 23, /* max. input history, all channels together: 32 MiB */
-    N_ANSWERS = 8,            /* the last ones, for core_answer */
     KEEP_SIDE = -1            /* A_B stays */
 };
 enum { /* a bit for each control */
@@ -38,12 +37,6 @@ struct request { /* of core_request_mask */
     char path[CORE_PATH_BYTES];
 };
 
-struct answer {
-    uint64_t number; /* of the request; 0: none yet */
-    int error;
-    char why[CORE_STATUS_BYTES];
-};
-
 static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "gpu"};
 
 struct core {
@@ -56,15 +49,14 @@ struct core {
     _Atomic float values[N_CONTROLS], modulation[N_CONTROLS]; /* values: inputs, and meters */
     atomic_uint changed; /* bits of the controls that have changed since the audio thread applied them */
     atomic_bool is_offline;
-    atomic_uint longest;             /* frames of the longest response of the mask */
-    atomic_bool is_lost;             /* the mask of the state cannot be loaded: the input passes dry */
-    atomic_bool is_requested;        /* a mask was requested since the last core_work */
-    atomic_bool is_set;              /* a backend or TRIM was requested since then */
-    atomic_int side;                 /* the side whose mask was requested last; written under `lock` */
-    struct mailboxes requests;       /* [N_SIDES] of struct request */
-    atomic_bool is_working;          /* core_work is under way */
-    atomic_uint_fast64_t n_requests; /* requests for masks so far: the number of the last one */
-    atomic_uint_fast64_t answered;   /* number of the last request that was answered */
+    atomic_uint longest;       /* frames of the longest response of the mask */
+    atomic_bool is_lost;       /* the mask of the state cannot be loaded: the input passes dry */
+    atomic_bool is_requested;  /* a mask was requested since the last core_work */
+    atomic_bool is_set;        /* a backend or TRIM was requested since then */
+    atomic_int side;           /* the side whose mask was requested last; written under `lock` */
+    struct mailboxes requests; /* [N_SIDES] of struct request, for core_work */
+    struct answers answers;    /* to requests for masks */
+    atomic_bool is_working;    /* core_work is under way */
 
     /* audio */
     hc_live_knob_change changes[MAX_CHANGES]; /* for the next hc_live_process_changes */
@@ -72,7 +64,6 @@ struct core {
     uint64_t quiet; /* frames of silent input since the last other input or change */
 
     atomic_bool is_active;
-    bool must_load; /* setup; core_activate loads the mask of the side that plays */
 
     pthread_t loader;
     sem_t wake, ended; /* ended: the loader will use the core no more */
@@ -82,17 +73,17 @@ struct core {
     pthread_mutex_t calls; /* recursive; held while the loader calls the host */
     bool host_is_gone;     /* under `calls`: the host is not called any more */
 
-    pthread_mutex_t working;             /* worker and setup: one core_work at a time. Under it: */
-    char report[CORE_STATUS_BYTES];      /* the last warning or error since the status was written */
-    bool has_failed;                     /* the status is that of a failure after the mask was loaded */
-    uint64_t loaded;                     /* number of the request whose mask was loaded last */
-    uint64_t last_answered;              /* `answered` after this core_work */
-    char kept[N_SIDES][CORE_PATH_BYTES]; /* masks last passed to keep and compare; "": none */
+    pthread_mutex_t working;        /* worker and setup: one core_work at a time. Under it: */
+    char report[CORE_STATUS_BYTES]; /* the last warning or error since the status was written */
+    bool has_failed;                /* the status is that of a failure after the mask was loaded */
+    uint64_t loaded;                /* number of the request whose mask was loaded last */
+    bool keeps;                     /* the masks of both sides are kept ready and compared */
 
     pthread_mutex_t lock;                 /* never held while the host or hc_live_work is called. Under it: */
     char masks[N_SIDES][CORE_PATH_BYTES]; /* of the session */
+    bool must_load;                       /* the mask of the side that plays was restored, or `live` is new */
+    bool must_keep;                       /* `keeps` may have to change, or the masks that it is about */
     uint64_t restored_number;             /* of the request for the masks that were restored last */
-    struct answer answers[N_ANSWERS];     /* the answer to request n is in n % N_ANSWERS */
     char playing[CORE_PATH_BYTES];        /* core_get_status */
     char status[CORE_STATUS_BYTES];
     char engine[96]; /* core_get_meters */
@@ -116,25 +107,17 @@ static const char *core_mask_of(const struct core *c, int side)
     return c->masks[c->masks[side][0] ? side : !side];
 }
 
-/* Plays the wanted side from now on. number: of the request for its mask; 0: nobody asks for an answer. Under `lock`. */
-static void request_wanted_side(struct core *c, uint64_t number)
-{
-    atomic_store(&c->side, wanted_side(c));
-    hc_live_request(
-        c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = core_mask_of(c, c->side), .number = number});
-}
-
 /* Sets side and masks at once, so that no worker sees one without the others. Returns the number of the request, which
- * is made later unless `requests`. */
-static uint64_t core_restore_side(struct core *c, int side, const char *a, const char *b, bool requests)
+ * the next core_work obeys. */
+static uint64_t core_restore_side(struct core *c, int side, const char *a, const char *b)
 {
     pthread_mutex_lock(&c->lock);
     if (side >= 0) core_set(c, A_B, side);
     snprintf(c->masks[SIDE_A], CORE_PATH_BYTES, "%s", a);
     snprintf(c->masks[SIDE_B], CORE_PATH_BYTES, "%s", b);
     for (int i = 0; i < N_SIDES; i++) mailbox_remove(&c->requests, i, NULL); /* of the session before */
-    uint64_t number = c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
-    if (requests) request_wanted_side(c, number);
+    uint64_t number = c->restored_number = answers_next(&c->answers);
+    c->must_load = c->must_keep = true;
     pthread_mutex_unlock(&c->lock);
     return number;
 }
@@ -204,23 +187,12 @@ static void core_report(void *data, int level, const char *text)
     log_line(c, level, text);
 }
 
-static void core_keep_answer(struct core *c, uint64_t number, int error, const char *why)
-{
-    struct answer *to = &c->answers[number % N_ANSWERS];
-    pthread_mutex_lock(&c->lock);
-    to->number = number;
-    to->error = error;
-    snprintf(to->why, sizeof to->why, "%s", why);
-    pthread_mutex_unlock(&c->lock);
-    if (number > c->last_answered) c->last_answered = number;
-}
-
-/* hc_live_work calls it. */
+/* hc_live_load calls it. */
 static void core_take_answer(void *data, uint64_t number, int error, const char *why)
 {
     struct core *c = data;
     if (!error) c->loaded = number;
-    core_keep_answer(c, number, error, why);
+    answers_put(&c->answers, number, error, why);
 }
 
 /* Returns true if another mask plays than the session's. */
@@ -243,42 +215,45 @@ static void keep_both(struct core *c)
     char masks[N_SIDES][CORE_PATH_BYTES];
     if (c->variant->n_sources > 0 || c->host.worker == CORE_NO_WORKER) return;
     pthread_mutex_lock(&c->lock);
+    bool is_new = c->must_keep;
+    c->must_keep = false;
     memcpy(masks, c->masks, sizeof masks);
     pthread_mutex_unlock(&c->lock);
-    if (!masks[SIDE_B][0] || strcmp(masks[SIDE_A], masks[SIDE_B]) == 0) masks[SIDE_A][0] = masks[SIDE_B][0] = '\0';
-    if (strcmp(masks[SIDE_A], c->kept[SIDE_A]) == 0 && strcmp(masks[SIDE_B], c->kept[SIDE_B]) == 0) return;
-    bool differ = masks[SIDE_A][0];
+    bool differ = masks[SIDE_A][0] && masks[SIDE_B][0] && strcmp(masks[SIDE_A], masks[SIDE_B]) != 0;
+    if (!is_new || (!differ && !c->keeps)) return;
+    c->keeps = differ;
     const char *a = differ ? masks[SIDE_A] : NULL, *b = differ ? masks[SIDE_B] : NULL;
     if (hc_live_keep(c->live, (const char *const[]){a, b}, differ ? N_SIDES : 0) != HC_OK ||
         hc_live_compare(c->live, a, b) != HC_OK)
         core_report(c, HC_LIVE_ERROR,
                     "A and B are not both kept ready: a switch takes longer, and their loudness differs");
-    memcpy(c->kept, masks, sizeof c->kept);
 }
 
-/* Switches the side if another is wanted. Returns true if a mask must be loaded. */
-static bool switch_side(struct core *c)
+/* Makes the wanted side the one that plays. Returns true if its mask must be loaded: that of *request. loads: masks that
+ * were restored are loaded, too. */
+static bool switch_side(struct core *c, bool loads, struct request *request)
 {
     char playing[CORE_PATH_BYTES];
-    if (!is_other_side_wanted(c)) return false;
     hc_live_mask(c->live, playing, sizeof playing);
     pthread_mutex_lock(&c->lock);
-    atomic_store(&c->side, wanted_side(c));
-    bool must_load = atomic_load(&c->is_lost) || strcmp(core_mask_of(c, c->side), playing) != 0;
-    if (must_load) request_wanted_side(c, 0);
+    bool restores = loads && c->must_load, switches = is_other_side_wanted(c);
+    if (restores || switches) atomic_store(&c->side, wanted_side(c));
+    const char *mask = core_mask_of(c, c->side);
+    bool must_load = restores || (switches && (atomic_load(&c->is_lost) || strcmp(mask, playing) != 0));
+    if (must_load) snprintf(request->path, sizeof request->path, "%s", mask);
+    if (restores && c->restored_number > atomic_load(&c->answers.published)) request->number = c->restored_number;
+    if (restores) c->must_load = false;
     pthread_mutex_unlock(&c->lock);
     return must_load;
 }
 
-/* Reads the requests of core_request_mask, and applies that for the side that plays (`chosen`). `other` gets that for
- * the other side. Their paths are "": none. */
+/* Reads the requests of core_request_mask: `chosen` gets that for the side that plays, `other` that for the other side.
+ * Their paths are "": none. */
 static void core_read_requests(struct core *c, struct request *chosen, struct request *other)
 {
     *chosen = *other = (struct request){0};
     pthread_mutex_lock(&c->lock);
-    if (mailbox_remove(&c->requests, c->side, chosen))
-        hc_live_request(
-            c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = chosen->path, .number = chosen->number});
+    mailbox_remove(&c->requests, c->side, chosen);
     mailbox_remove(&c->requests, !c->side, other);
     pthread_mutex_unlock(&c->lock);
 }
@@ -293,6 +268,13 @@ static int core_check_file(const struct core *c, const char *path, char *why, si
     return error;
 }
 
+/* Under `lock`. */
+static void core_store_mask(struct core *c, int side, const char *path)
+{
+    c->must_keep = c->must_keep || strcmp(c->masks[side], path) != 0;
+    snprintf(c->masks[side], sizeof c->masks[side], "%s", path);
+}
+
 /* Makes a mask that of the side that does not play, unless its file cannot be read. A session may be restored meanwhile:
  * its masks stay. */
 static int store_other(struct core *c, const struct request *other, char *why, size_t cap)
@@ -300,14 +282,14 @@ static int store_other(struct core *c, const struct request *other, char *why, s
     int error = core_check_file(c, other->path, why, cap);
     if (error) core_report(c, HC_LIVE_ERROR, why);
     pthread_mutex_lock(&c->lock);
-    if (!error && other->number > c->restored_number) memcpy(c->masks[!c->side], other->path, sizeof other->path);
+    if (!error && other->number > c->restored_number) core_store_mask(c, !c->side, other->path);
     pthread_mutex_unlock(&c->lock);
     return error;
 }
 
-/* Does what was requested of `live`. A mask that was chosen is the session's once it is loaded. switches: the mask of
- * another side was requested. Returns true if the status is new. */
-static bool work_once(struct core *c, const char *chosen, bool switches)
+/* Loads a mask, and does what was requested of `live`. wanted: a mask of the session, or NULL. chosen: a mask that is the
+ * session's once it is loaded, or NULL. Returns true if the status is new. */
+static bool work_once(struct core *c, const struct request *wanted, const struct request *chosen)
 {
     char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES] = "";
     hc_live_info info = {.size = sizeof info};
@@ -317,13 +299,14 @@ static bool work_once(struct core *c, const char *chosen, bool switches)
     uint64_t restored_number = c->restored_number;
     pthread_mutex_unlock(&c->lock);
     keep_both(c);
-    int error = hc_live_work(c->live);
+    const struct request *loads = chosen ? chosen : wanted;
+    int error = loads ? hc_live_load(c->live, loads->path, loads->number) : hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
     pthread_mutex_lock(&c->lock);
-    if (!error && chosen[0] && strcmp(chosen, playing) == 0 && restored_number == c->restored_number)
-        memcpy(c->masks[c->side], playing, sizeof playing);
+    if (!error && chosen && strcmp(chosen->path, playing) == 0 && restored_number == c->restored_number)
+        core_store_mask(c, c->side, playing);
     pthread_mutex_unlock(&c->lock);
-    bool is_loaded = c->loaded != loaded || (switches && !error), was_lost = atomic_load(&c->is_lost);
+    bool is_loaded = c->loaded != loaded || (wanted && !error), was_lost = atomic_load(&c->is_lost);
     bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
     if (atomic_exchange(&c->is_lost, is_lost) != is_lost) core_note_changes(c, 1 << ENABLED);
     if (is_lost && error) log_line(c, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
@@ -346,20 +329,21 @@ static bool work_once(struct core *c, const char *chosen, bool switches)
     return status[0];
 }
 
-bool core_work(struct core *c)
+/* loads: masks that were restored are loaded, too. */
+static bool core_do_work(struct core *c, bool loads)
 {
-    struct request chosen, other;
+    struct request request = {0}, other;
     char why[CORE_STATUS_BYTES] = "";
     pthread_mutex_lock(&c->working);
     atomic_store(&c->is_working, true);
     /* A step of its own: the switch stands even if the chosen file cannot be loaded. */
-    bool is_news = switch_side(c) && work_once(c, "", true);
+    bool is_news = switch_side(c, loads, &request) && work_once(c, &request, NULL);
     if (atomic_exchange(&c->is_requested, false)) is_news = true;
-    core_read_requests(c, &chosen, &other);
+    core_read_requests(c, &request, &other);
     int other_error = other.path[0] ? store_other(c, &other, why, sizeof why) : HC_OK;
-    if (work_once(c, chosen.path, false)) is_news = true;
-    if (other.path[0]) core_keep_answer(c, other.number, other_error, why); /* after that of an earlier request */
-    atomic_store(&c->answered, c->last_answered);                           /* the session has the masks */
+    if (work_once(c, NULL, request.path[0] ? &request : NULL)) is_news = true;
+    if (other.path[0]) answers_put(&c->answers, other.number, other_error, why);
+    answers_publish(&c->answers); /* the session has the masks */
     atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
     pthread_mutex_lock(&c->calls);
@@ -368,10 +352,15 @@ bool core_work(struct core *c)
     return is_news;
 }
 
+bool core_work(struct core *c)
+{
+    return core_do_work(c, c->is_active);
+}
+
 void core_load_now(struct core *c, const char *a, const char *b)
 {
-    core_restore_side(c, KEEP_SIDE, a, b, true);
-    core_work(c);
+    core_restore_side(c, KEEP_SIDE, a, b);
+    core_do_work(c, true);
 }
 
 /* ---- the loader --------------------------------------------------------------------------------- */
@@ -398,6 +387,7 @@ static void free_all(struct core *c)
     sem_destroy(&c->wake);
     sem_destroy(&c->ended);
     mailboxes_close(&c->requests);
+    answers_close(&c->answers);
     free(c->folder);
     free(c);
 }
@@ -478,16 +468,9 @@ bool core_is_loading(const struct core *c)
     return atomic_load(&c->is_working) || (c->is_active && core_has_work(c));
 }
 
-enum core_answer core_answer(struct core *c, uint64_t number, char why[CORE_STATUS_BYTES])
+enum answer core_answer(struct core *c, uint64_t number, char why[ANSWER_CAP])
 {
-    const struct answer *to = &c->answers[number % N_ANSWERS];
-    why[0] = '\0';
-    if (atomic_load(&c->answered) < number) return CORE_PENDING;
-    pthread_mutex_lock(&c->lock);
-    enum core_answer result = to->number != number ? CORE_REPLACED : to->error ? CORE_FAILED : CORE_LOADED;
-    if (result == CORE_FAILED) memcpy(why, to->why, sizeof to->why);
-    pthread_mutex_unlock(&c->lock);
-    return result;
+    return answers_get(&c->answers, number, why);
 }
 
 uint64_t core_request_mask(struct core *c, int side, const char *path, size_t length)
@@ -495,7 +478,7 @@ uint64_t core_request_mask(struct core *c, int side, const char *path, size_t le
     struct request request = {0};
     if (c->host.worker == CORE_NO_WORKER || length >= sizeof request.path) return 0;
     memcpy(request.path, path, length);
-    request.number = atomic_fetch_add(&c->n_requests, 1) + 1;
+    request.number = answers_next(&c->answers);
     mailbox_put(&c->requests, side, &request, NULL);
     atomic_store(&c->is_requested, true);
     wake_loader(c);
@@ -506,8 +489,8 @@ uint64_t core_request_mask(struct core *c, int side, const char *path, size_t le
 static bool restore_masks(struct core *c, int side, const char *a, const char *b, uint64_t *number)
 {
     bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
-    *number = core_restore_side(c, side, a, b, requests);
-    if (!requests) return c->must_load = true, false;
+    *number = core_restore_side(c, side, a, b);
+    if (!requests) return false;
     atomic_store(&c->is_requested, true);
     wake_loader(c);
     return true;
@@ -743,8 +726,8 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->working, NULL);
+    answers_open(&c->answers);
     core_shipped_path(c, NULL, c->masks[SIDE_A]);
-    c->must_load = true;
     return c;
 }
 
@@ -785,10 +768,13 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     hc_live_close(c->live);
     c->live = live;
     c->rate = rate, c->block = block;
-    memset(c->kept, 0, sizeof c->kept);
+    c->keeps = false;
+    pthread_mutex_lock(&c->lock);
+    c->must_load = c->must_keep = true;
+    pthread_mutex_unlock(&c->lock);
     core_note_changes(c, ~0u); /* `live` has none of the values yet */
     pthread_mutex_unlock(&c->working);
-    return c->must_load = true;
+    return true;
 }
 
 void core_reset(struct core *c)
@@ -799,20 +785,13 @@ void core_reset(struct core *c)
 
 bool core_activate(struct core *c)
 {
+    pthread_mutex_lock(&c->lock);
     bool loads = c->must_load;
+    pthread_mutex_unlock(&c->lock);
     hc_live_reset(c->live);
     c->quiet = 0;
     apply_controls(c); /* the backend of a state is there with the mask */
-    if (loads) {
-        pthread_mutex_lock(&c->lock);
-        if (c->restored_number <= c->answered) c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
-        request_wanted_side(c, c->restored_number);
-        pthread_mutex_unlock(&c->lock);
-        core_work(c);
-    } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {
-        core_work(c);
-    }
-    c->must_load = false;
+    if (loads || (c->host.worker == CORE_NO_WORKER && core_has_work(c))) core_do_work(c, true);
     c->is_active = true;
     wake_loader(c);
     return loads;

@@ -28,6 +28,7 @@
 #define PLUGIN_CORE_H
 
 #include "controls.h"
+#include "dsp/base/answers.h"
 
 #include <stdint.h>
 
@@ -119,15 +120,8 @@ bool core_has_work(const struct core *core);
 /* Does the worker load a mask or make an engine, or is it about to? [rt] */
 bool core_is_loading(const struct core *core);
 
-enum core_answer {
-    CORE_PENDING,        /* also before core_activate                                                               */
-    CORE_LOADED,
-    CORE_FAILED,         /* `why` has the reason                                                                    */
-    CORE_REPLACED        /* by a later request, or the answer is older than the last eight                          */
-};
-
-/* Returns the answer to a request. Waits as core_get_status does. [setup] */
-enum core_answer core_answer(struct core *core, uint64_t number, char why[CORE_STATUS_BYTES]);
+/* Returns the answer to a request; before core_activate ANSWER_PENDING. Waits as core_get_status does. [setup] */
+enum answer core_answer(struct core *core, uint64_t number, char why[ANSWER_CAP]);
 
 /* Does what was asked for. Returns true if a mask was asked for since the last call, or core_get_status has a new
  * result, also of a lost GPU. [setup] */

@@ -111,8 +111,8 @@ static void check_heard(struct stage *s, const char *path)
 /* ---- loads, events, meters ---------------------------------------------------------------------- */
 
 /* The linker puts them in front of the calls of the core. */
-int __real_hc_live_work(hc_live *live);
-int __wrap_hc_live_work(hc_live *live);
+int __real_hc_live_load(hc_live *live, const char *path, uint64_t number);
+int __wrap_hc_live_load(hc_live *live, const char *path, uint64_t number);
 int __real_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
                                    const hc_live_knob_change *changes, int n_changes);
 int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
@@ -130,14 +130,14 @@ float __wrap_powf(float x, float y)
     return __real_powf(x, y);
 }
 
-int __wrap_hc_live_work(hc_live *live)
+int __wrap_hc_live_load(hc_live *live, const char *path, uint64_t number)
 {
     for (const double until = now_s() + 20; atomic_load(&stalls) && now_s() < until;) {
         atomic_store(&is_stalled, true);
         pause_us(1000);
     }
     atomic_store(&is_stalled, false);
-    return __real_hc_live_work(live);
+    return __real_hc_live_load(live, path, number);
 }
 
 int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
@@ -260,15 +260,16 @@ static void it_is_loading_until_the_load_has_ended(const char *backend)
     check(!core_is_loading(core), "nothing is loaded");
     core_shipped_path(core, "room.wav", path);
     const uint64_t loads = core_choose_mask(core, path), fails = core_choose_mask(core, "/nonexistent.wav");
-    check(core_is_loading(core) && core_answer(core, fails, why) == CORE_PENDING, "it is not loading before core_work");
+    check(core_is_loading(core) && core_answer(core, fails, why) == ANSWER_PENDING,
+          "it is not loading before core_work");
     loading = core;
     n_lines = n_loading = 0;
     core_work(core);
     loading = NULL;
     check(n_lines > 0 && n_loading == n_lines, "%d of %d lines came while it was loading", n_loading, n_lines);
     check(!core_is_loading(core), "it is loading after core_work");
-    check(core_answer(core, loads, why) == CORE_REPLACED && !why[0], "the first request has an answer");
-    check(core_answer(core, fails, why) == CORE_FAILED && strstr(why, "nonexistent"), "the answer is: %s", why);
+    check(core_answer(core, loads, why) == ANSWER_REPLACED && !why[0], "the first request has an answer");
+    check(core_answer(core, fails, why) == ANSWER_FAILED && strstr(why, "nonexistent"), "the answer is: %s", why);
     core_free(core);
 }
 
@@ -367,7 +368,7 @@ static void an_answer_comes_with_its_mask(const char *backend)
     for (int i = 1; i < 100; i++) {
         const uint64_t number = core_choose_mask(s.core, masks[i % 2]);
         const double end = now_s() + 10;
-        while (core_answer(s.core, number, why) == CORE_PENDING && now_s() < end) {}
+        while (core_answer(s.core, number, why) == ANSWER_PENDING && now_s() < end) {}
         core_get_mask(s.core, path);
         check(strcmp(path, masks[i % 2]) == 0, "request %d: the session has %s", i, path);
     }
@@ -418,7 +419,7 @@ static void a_file_that_cannot_be_loaded_changes_no_side(const char *backend)
         uint64_t number = core_request_mask(s.core, side, "/nonexistent/mask.wav", strlen("/nonexistent/mask.wav"));
         work(&s);
         check_sides(&s, y, x, y, "/nonexistent/mask.wav");
-        check(core_answer(s.core, number, why) == CORE_FAILED && why[0], "side %d has no answer", side);
+        check(core_answer(s.core, number, why) == ANSWER_FAILED && why[0], "side %d has no answer", side);
         check_heard(&s, y);
     }
     stage_close(&s);

@@ -20,10 +20,9 @@ enum {
     MIN_STEP = 64,      /* min. frames, so that a device has time for each piece of a block */
     MAX_CHANGES = 1024, /* of knobs in a piece of a block */
     FADE_MS = 20,
-    GRID_DEG = 4,             /* distance of the directions to which banks are interpolated; a source mixes three */
-    HISTORY_S = 10,           /* input history */
-    HISTORY_FLOATS = 1 << 23, /* max. input history, all channels together: 32 MiB */
-    KEEP_SIDE = -1            /* A_B stays */
+    GRID_DEG = 4,            /* distance of the directions to which banks are interpolated; a source mixes three */
+    HISTORY_S = 10,          /* input history */
+    HISTORY_FLOATS = 1 << 23 /* max. input history, all channels together: 32 MiB */
 };
 enum { /* a bit for each control */
        KNOB_BITS = 1 << DRY | 1 << WET | 1 << GAIN | 1 << ENABLED | 1 << PREDELAY,
@@ -107,32 +106,10 @@ static const char *core_mask_of(const struct core *c, int side)
     return c->masks[c->masks[side][0] ? side : !side];
 }
 
-/* Sets side and masks at once, so that no worker sees one without the others. Returns the number of the request, which
- * the next core_work obeys. */
-static uint64_t core_restore_side(struct core *c, int side, const char *a, const char *b)
-{
-    pthread_mutex_lock(&c->lock);
-    if (side >= 0) core_set(c, A_B, side);
-    snprintf(c->masks[SIDE_A], CORE_PATH_BYTES, "%s", a);
-    snprintf(c->masks[SIDE_B], CORE_PATH_BYTES, "%s", b);
-    for (int i = 0; i < N_SIDES; i++) mailbox_remove(&c->requests, i, NULL); /* of the session before */
-    uint64_t number = c->restored_number = answers_next(&c->answers);
-    c->must_load = c->must_keep = true;
-    pthread_mutex_unlock(&c->lock);
-    return number;
-}
-
 void core_get_side_mask(struct core *c, int side, char path[CORE_PATH_BYTES])
 {
     pthread_mutex_lock(&c->lock);
     memcpy(path, c->masks[side], CORE_PATH_BYTES);
-    pthread_mutex_unlock(&c->lock);
-}
-
-void core_get_mask(struct core *c, char path[CORE_PATH_BYTES])
-{
-    pthread_mutex_lock(&c->lock);
-    memcpy(path, core_mask_of(c, wanted_side(c)), CORE_PATH_BYTES);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -357,12 +334,6 @@ bool core_work(struct core *c)
     return core_do_work(c, c->is_active);
 }
 
-void core_load_now(struct core *c, const char *a, const char *b)
-{
-    core_restore_side(c, KEEP_SIDE, a, b);
-    core_do_work(c, true);
-}
-
 /* ---- the loader --------------------------------------------------------------------------------- */
 
 /* Waits for a wake-up; while active, at most POLL_MS. */
@@ -485,39 +456,35 @@ uint64_t core_request_mask(struct core *c, int side, const char *path, size_t le
     return request.number;
 }
 
-/* *number: that of the request. */
-static bool restore_masks(struct core *c, int side, const char *a, const char *b, uint64_t *number)
+/* Sets side and masks at once, so that no worker sees one without the others. */
+uint64_t core_restore_masks(struct core *c, int side, const char *a, const char *b)
 {
-    bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
-    *number = core_restore_side(c, side, a, b);
-    if (!requests) return false;
+    pthread_mutex_lock(&c->lock);
+    if (side != CORE_KEEP_SIDE) core_set(c, A_B, side);
+    if (a) snprintf(c->masks[SIDE_A], CORE_PATH_BYTES, "%s", a);
+    if (b) snprintf(c->masks[SIDE_B], CORE_PATH_BYTES, "%s", b);
+    for (int i = 0; i < N_SIDES; i++) mailbox_remove(&c->requests, i, NULL); /* of the session before */
+    uint64_t number = c->restored_number = answers_next(&c->answers);
+    c->must_load = c->must_keep = true;
+    pthread_mutex_unlock(&c->lock);
+    if (!c->is_active || c->host.worker == CORE_NO_WORKER) return number;
     atomic_store(&c->is_requested, true);
     wake_loader(c);
-    return true;
+    return number;
 }
 
-bool core_restore_masks(struct core *c, const char *a, const char *b)
+void core_load_now(struct core *c, const char *a, const char *b)
 {
-    return core_restore_session(c, KEEP_SIDE, a, b);
-}
-
-bool core_restore_session(struct core *c, int side, const char *a, const char *b)
-{
-    uint64_t number;
-    return restore_masks(c, side, a, b, &number);
+    core_restore_masks(c, CORE_KEEP_SIDE, a, b);
+    core_do_work(c, true);
 }
 
 uint64_t core_choose_mask(struct core *c, const char *path)
 {
-    char masks[N_SIDES][CORE_PATH_BYTES];
-    uint64_t number;
     int side = wanted_side(c);
     if (c->is_active) return core_request_mask(c, side, path, strlen(path));
     if (strlen(path) >= CORE_PATH_BYTES) return 0;
-    core_get_side_mask(c, !side, masks[!side]);
-    snprintf(masks[side], CORE_PATH_BYTES, "%s", path);
-    restore_masks(c, KEEP_SIDE, masks[SIDE_A], masks[SIDE_B], &number);
-    return number;
+    return core_restore_masks(c, CORE_KEEP_SIDE, side == SIDE_A ? path : NULL, side == SIDE_B ? path : NULL);
 }
 
 uint64_t core_load_preset(struct core *c, const struct plugin_preset *preset)

@@ -127,11 +127,12 @@ enum answer core_answer(struct core *core, uint64_t number, char why[ANSWER_CAP]
  * result, also of a lost GPU. [setup] */
 bool core_work(struct core *core);
 
-/* Makes a and b the masks of the session, as a state has them; "": the side is empty. core_activate loads the mask of the
- * side that plays, or, while active, the worker. Returns true if the worker loads it. [setup] */
-bool core_restore_masks(struct core *core, const char *a, const char *b);
-/* Sets the control A_B, too, at the same moment. */
-bool core_restore_session(struct core *core, int side, const char *a, const char *b);
+enum { CORE_KEEP_SIDE = -1 };
+
+/* Makes a and b the masks of the session, as a state has them, and, unless side is CORE_KEEP_SIDE, sets the control A_B
+ * at the same moment. "": the side is empty; NULL: it stays. core_activate loads the mask of the side that plays, or, while
+ * active, the worker. Returns the number of this request, for core_answer. [setup] */
+uint64_t core_restore_masks(struct core *core, int side, const char *a, const char *b);
 
 /* Asks for a mask that a user chose for the side of A_B. While active the worker loads it, and if it cannot be
  * loaded, the present one goes on; else it is restored as the mask of the session. Returns as core_request_mask does.
@@ -146,9 +147,8 @@ void core_load_now(struct core *core, const char *a, const char *b);
 uint64_t core_load_preset(struct core *core, const struct plugin_preset *preset);
 
 /* Copies the path that a state has for a side: a mask that plays or has played, or one that is not loaded yet or cannot
- * be read; "": the side is empty. core_get_mask: the path that the side of A_B plays. [setup] */
+ * be read; "": the side is empty. [setup] */
 void core_get_side_mask(struct core *core, int side, char path[CORE_PATH_BYTES]);
-void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);
 
 struct core_meters {
     char engine[96];     /* what plays: "cpu avx2, 48 kHz, 64 frames"; "": nothing yet                              */

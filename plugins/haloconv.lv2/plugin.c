@@ -376,8 +376,9 @@ static LV2_State_Status lv2_restore(LV2_Handle handle, LV2_State_Retrieve_Functi
     if (p->is_active && !schedule_of_restore) { /* the host has paused run() for this */
         core_load_now(p->core, masks[SIDE_A], masks[SIDE_B]);
         lv2_read_status(p);
-    } else if (core_restore_masks(p->core, masks[SIDE_A], masks[SIDE_B])) { /* run() may be running */
-        schedule(p, schedule_of_restore);
+    } else {
+        core_restore_masks(p->core, CORE_KEEP_SIDE, masks[SIDE_A], masks[SIDE_B]);
+        if (p->is_active) schedule(p, schedule_of_restore); /* run() may be running */
     }
     return LV2_STATE_SUCCESS;
 }

@@ -48,7 +48,7 @@ static struct stage stage_open(enum core_worker worker, const char *a, const cha
     }
     s.core = open_core(&variants[STEREO], worker);
     core_set(s.core, BACKEND, BACKEND_CPU);
-    core_restore_masks(s.core, a, b);
+    core_restore_masks(s.core, CORE_KEEP_SIDE, a, b);
     core_activate(s.core);
     return s;
 }
@@ -231,7 +231,7 @@ static void an_event_turns_its_own_knob_alone(const char *backend)
 static void check_mask(struct core *core, const char *want)
 {
     char path[CORE_PATH_BYTES];
-    core_get_mask(core, path);
+    core_get_side_mask(core, SIDE_A, path);
     check(strcmp(path, want) == 0, "the state has %s, not %s", path, want);
 }
 
@@ -244,7 +244,7 @@ static void a_load_that_ends_late_leaves_the_mask_of_the_state(const char *backe
     core_activate(core);
     core_request_mask(core, SIDE_A, late, strlen(late));
     core_deactivate(core);
-    core_restore_masks(core, state, "");
+    core_restore_masks(core, CORE_KEEP_SIDE, state, "");
     core_work(core);
     check_mask(core, state);
     core_activate(core);
@@ -279,7 +279,8 @@ static void a_state_and_a_backend_come_later_without_a_worker(const char *backen
     struct core *core = open_core(&variants[STEREO], CORE_NO_WORKER);
     core_activate(core);
     core_shipped_path(core, "plate.wav", state);
-    check(!core_restore_masks(core, state, ""), "a worker loads the mask");
+    core_restore_masks(core, CORE_KEEP_SIDE, state, "");
+    check(!core_has_work(core), "a worker loads the mask");
     core_deactivate(core);
     check(core_activate(core), "the mask is not loaded");
     core_get_status(core, playing, status);
@@ -351,7 +352,7 @@ static void a_path_that_is_too_long_is_refused(const char *backend)
     path[CORE_PATH_BYTES] = '\0';
     for (int is_active = 1; is_active >= 0; is_active--) {
         check(core_choose_mask(s.core, path) == 0, "active %d: %zu characters", is_active, strlen(path));
-        core_get_mask(s.core, mask);
+        core_get_side_mask(s.core, SIDE_A, mask);
         check(strcmp(mask, "/x.wav") == 0, "active %d: the mask is %s", is_active, mask);
         core_deactivate(s.core);
     }
@@ -369,7 +370,7 @@ static void an_answer_comes_with_its_mask(const char *backend)
         const uint64_t number = core_choose_mask(s.core, masks[i % 2]);
         const double end = now_s() + 10;
         while (core_answer(s.core, number, why) == ANSWER_PENDING && now_s() < end) {}
-        core_get_mask(s.core, path);
+        core_get_side_mask(s.core, SIDE_A, path);
         check(strcmp(path, masks[i % 2]) == 0, "request %d: the session has %s", i, path);
     }
     stage_close(&s);
@@ -511,7 +512,7 @@ static void two_masks_are_equally_loud(const char *backend)
     check(meters.gain_db[SIDE_A] == 0 && meters.gain_db[SIDE_B] < -20, "gains of %.1f and %.1f dB",
           (double)meters.gain_db[SIDE_A], (double)meters.gain_db[SIDE_B]);
     check_sides(&s, loud, quiet, loud, "ok");
-    core_restore_masks(s.core, loud, ""); /* the comparison ends */
+    core_restore_masks(s.core, CORE_KEEP_SIDE, loud, ""); /* the comparison ends */
     work(&s);
     check_heard(&s, loud);
     core_get_meters(s.core, &meters);

@@ -83,9 +83,8 @@ struct core {
     bool must_load;                       /* the mask of the side that plays was restored, or `live` is new */
     bool must_keep;                       /* `keeps` may have to change, or the masks that it is about */
     uint64_t restored_number;             /* of the request for the masks that were restored last */
-    char playing[CORE_PATH_BYTES];        /* core_get_status */
-    char status[CORE_STATUS_BYTES];
-    char engine[96]; /* core_get_meters */
+    char status[CORE_STATUS_BYTES];       /* core_get_status */
+    char engine[96];                      /* core_get_meters */
 };
 
 static void core_note_changes(struct core *c, unsigned bits)
@@ -113,10 +112,9 @@ void core_get_side_mask(struct core *c, int side, char path[CORE_PATH_BYTES])
     pthread_mutex_unlock(&c->lock);
 }
 
-void core_get_status(struct core *c, char playing[CORE_PATH_BYTES], char status[CORE_STATUS_BYTES])
+void core_get_status(struct core *c, char status[CORE_STATUS_BYTES])
 {
     pthread_mutex_lock(&c->lock);
-    memcpy(playing, c->playing, sizeof c->playing);
     memcpy(status, c->status, sizeof c->status);
     pthread_mutex_unlock(&c->lock);
 }
@@ -172,15 +170,6 @@ static void core_take_answer(void *data, uint64_t number, int error, const char 
     answers_put(&c->answers, number, error, why);
 }
 
-/* Returns true if another mask plays than the session's. */
-static bool has_lost_mask(struct core *c, const char *playing)
-{
-    pthread_mutex_lock(&c->lock);
-    bool is_lost = strcmp(core_mask_of(c, c->side), playing) != 0;
-    pthread_mutex_unlock(&c->lock);
-    return is_lost;
-}
-
 static bool is_other_side_wanted(const struct core *c)
 {
     return atomic_load(&c->side) != wanted_side(c) && !(c->is_active && c->host.worker == CORE_NO_WORKER);
@@ -232,6 +221,7 @@ static void core_read_requests(struct core *c, struct request *chosen, struct re
     pthread_mutex_lock(&c->lock);
     mailbox_remove(&c->requests, c->side, chosen);
     mailbox_remove(&c->requests, !c->side, other);
+    if (chosen->number < c->restored_number) chosen->path[0] = '\0'; /* of the session before, and put late */
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -272,19 +262,17 @@ static bool work_once(struct core *c, const struct request *wanted, const struct
     hc_live_info info = {.size = sizeof info};
     uint64_t loaded = c->loaded;
     bool is_set = atomic_exchange(&c->is_set, false);
-    pthread_mutex_lock(&c->lock);
-    uint64_t restored_number = c->restored_number;
-    pthread_mutex_unlock(&c->lock);
     keep_both(c);
     const struct request *loads = chosen ? chosen : wanted;
     int error = loads ? hc_live_load(c->live, loads->path, loads->number) : hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
     pthread_mutex_lock(&c->lock);
-    if (!error && chosen && strcmp(chosen->path, playing) == 0 && restored_number == c->restored_number)
+    if (!error && chosen && chosen->number > c->restored_number && strcmp(chosen->path, playing) == 0)
         core_store_mask(c, c->side, playing);
+    bool is_other = strcmp(core_mask_of(c, c->side), playing) != 0;
     pthread_mutex_unlock(&c->lock);
     bool is_loaded = c->loaded != loaded || (wanted && !error), was_lost = atomic_load(&c->is_lost);
-    bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
+    bool is_lost = !is_loaded && (error ? is_other : was_lost);
     if (atomic_exchange(&c->is_lost, is_lost) != is_lost) core_note_changes(c, 1 << ENABLED);
     if (is_lost && error) log_line(c, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
     hc_live_get_info(c->live, &info);
@@ -298,7 +286,6 @@ static bool work_once(struct core *c, const struct request *wanted, const struct
     c->report[0] = '\0';
     keep_both(c);
     pthread_mutex_lock(&c->lock);
-    memcpy(c->playing, playing, sizeof c->playing);
     if (status[0]) memcpy(c->status, status, sizeof c->status);
     if (info.device[0])
         snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);

@@ -7,7 +7,7 @@
  *   worker:  core_work                       hc_live_work: loads masks, builds engines, frees old ones
  *               | core_host.changed
  *               v
- *   face:    core_get_status                 the path of the mask that plays, and the status
+ *   face:    core_get_side_mask, core_get_status   the masks, and the result of the last load
  *
  * Threads: [rt] any thread, also the audio thread: nothing allocates, locks or waits. [setup] any thread that may wait,
  * also several at once, unless a call says otherwise. The worker is a thread of the host (LV2), which calls core_work,
@@ -159,10 +159,9 @@ struct core_meters {
 /* Fills in *meters; NaN and Inf are not peaks. Waits as core_get_status does. [setup] */
 void core_get_meters(struct core *core, struct core_meters *meters);
 
-/* Copies the path of the mask that plays after the last load, and the result of the load: "ok", or what is wrong,
- * after "dry: " if the input passes dry. "": nothing was loaded yet. Waits at most for the copy of such a text, not for
- * a load. [setup] */
-void core_get_status(struct core *core, char playing[CORE_PATH_BYTES], char status[CORE_STATUS_BYTES]);
+/* Copies the result of the last load: "ok", or what is wrong, after "dry: " if the input passes dry. "": nothing was
+ * loaded yet. Waits at most for the copy of such a text, not for a load. [setup] */
+void core_get_status(struct core *core, char status[CORE_STATUS_BYTES]);
 
 /* Finds the folder of the masks that ship, from the file of a plugin: Resources/masks of a VST3 bundle, or haloconv.lv2,
  * in its folder or one of five above, or there in lv2 or .lv2. It ends in /. false: it is missing; `folder` is then where the file is. [setup] */

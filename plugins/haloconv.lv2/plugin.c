@@ -74,9 +74,8 @@ static void lv2_report(void *data, int level, const char *text)
 
 static void get_status(struct plugin *p, char masks[N_SIDES][CORE_PATH_BYTES], char status[CORE_STATUS_BYTES])
 {
-    char playing[CORE_PATH_BYTES];
     for (int side = 0; side < N_SIDES; side++) core_get_side_mask(p->core, side, masks[side]);
-    core_get_status(p->core, playing, status);
+    core_get_status(p->core, status);
 }
 
 /* The next run() notifies the host; run() must not be running. */

@@ -219,6 +219,10 @@ int hc_live_has_work(const hc_live *live);
  * Returns HC_OK, or the error of the request that failed; config.say gets its text. [setup] */
 int hc_live_work(hc_live *live);
 
+/* As hc_live_request for the mask of a path, then hc_live_work: for a worker that has a queue of its own. number: of the
+ * request, for config.answer; 0: none. HC_EINVAL also if the path is NULL or has 4096 bytes or more. [setup] */
+int hc_live_load(hc_live *live, const char *path, uint64_t number);
+
 enum { HC_LIVE_MAX_KEPT = 32 };
 
 /* Keeps the masks of n paths ready (0 to HC_LIVE_MAX_KEPT): hc_live_work loads them, and makes an engine for each. A

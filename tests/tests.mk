@@ -275,7 +275,7 @@ $(BUILD)/tests/fuzz_panel: FUZZ_WRAP = hc_live_request panel_send panel_set_hell
 $(BUILD)/tests/fuzz_nsm: FUZZ_WRAP = osc_open_to
 $(BUILD)/tests/fuzz_preset: FUZZ_WRAP = message_usage message_error
 $(BUILD)/tests/fuzz_plugin_state $(BUILD)/tests/plugin_core_test: $(CORE_OBJS)
-$(BUILD)/tests/plugin_core_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,hc_live_work hc_live_process_changes)
+$(BUILD)/tests/plugin_core_test: TEST_LIBS = $(addprefix -Wl$(comma)--wrap=,hc_live_load hc_live_process_changes powf)
 $(BUILD)/tests/ladder_test: $(if $(HAVE_CUDA),$(call ladder_objs,$(BUILD),$(RUNGS)))
 $(BUILD)/tests/transform_test: $(CUDA_OBJS)
 $(patsubst %,$(BUILD)/tests/%_test,ladder transform tensors): TEST_LIBS = $(CUDA_LIBS)

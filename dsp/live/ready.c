@@ -207,16 +207,12 @@ void ready_put_or_close(struct ready *r, struct live_engine *e)
     if (e && !ready_put(r, e)) live_engine_close(e);
 }
 
-bool ready_note(struct ready *r, struct ready_mask **mask, uint64_t *mask_number, char *path, uint64_t *number)
+bool ready_note(struct ready *r, struct ready_mask **mask, uint64_t *mask_number, struct text_request *request,
+                bool is_given)
 {
     paths_lock(r);
-    struct text_request request;
-    bool is_there = mailbox_remove(&r->loads, 0, &request);
-    if (is_there) {
-        memcpy(path, request.text, sizeof request.text);
-        *number = request.number;
-    }
-    bool loads = is_there && !ready_ask(r, path, *number); /* false: the mask has become ready */
+    bool is_there = mailbox_remove(&r->loads, 0, is_given ? NULL : request) || is_given;
+    bool loads = is_there && !ready_ask(r, request->text, request->number); /* false: the mask has become ready */
     uint64_t wanted = atomic_load(&r->wanted);
     *mask = wanted != r->noted ? ready_mask_of(r, wanted) : NULL;
     *mask_number = r->number;

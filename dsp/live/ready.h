@@ -89,8 +89,10 @@ void ready_put_or_close(struct ready *ready, struct live_engine *engine);
 /* Returns the path's ready mask; NULL: there is none. Any thread that has paths_lock may call it, too. */
 struct ready_mask *ready_find(struct ready *ready, const char *path);
 /* Records the requests since the last call: *mask is the requested ready mask (NULL: none), *mask_number the number of
- * its request. true: another mask was requested later and must be loaded: path[TEXT_CAP] and its *number. */
-bool ready_note(struct ready *ready, struct ready_mask **mask, uint64_t *mask_number, char *path, uint64_t *number);
+ * its request. true: another mask was requested later and must be loaded: that of *request. is_given: *request has a
+ * request already, which is the last one. */
+bool ready_note(struct ready *ready, struct ready_mask **mask, uint64_t *mask_number, struct text_request *request,
+                bool is_given);
 /* Makes this mask the one that plays (NULL: no ready mask plays). gone: a mask that can no longer be requested;
  * NULL: none. false: a newer request came, and nothing was changed. */
 bool ready_supersede(struct ready *ready, const struct ready_mask *mask, struct ready_mask *gone);

@@ -109,15 +109,16 @@ static bool note_ready(hc_live *l, struct ready_mask *mask, uint64_t *number)
     return memcmp(&now, &mask->file, sizeof now) != 0;
 }
 
-/* Reads the requests. true: the mask path[TEXT_CAP] must be loaded, whose request has this number and no answer. */
-static bool work_read_requests(hc_live *l, char *path, uint64_t *number)
+/* Reads the requests. true: the mask of *request must be loaded, and the request has no answer. is_given: as for
+ * ready_note. */
+static bool work_read_requests(hc_live *l, struct text_request *request, bool is_given)
 {
     struct ready_mask *mask;
     uint64_t mask_number;
-    bool loads = ready_note(&l->ready, &mask, &mask_number, path, number);
+    bool loads = ready_note(&l->ready, &mask, &mask_number, request, is_given);
     if (!mask || !note_ready(l, mask, &mask_number) || loads) return loads;
-    memcpy(path, mask->path, TEXT_CAP);
-    *number = mask_number;
+    memcpy(request->text, mask->path, TEXT_CAP);
+    request->number = mask_number;
     return true;
 }
 
@@ -189,12 +190,10 @@ static struct engine_format format_wanted(const hc_live *l)
     return format;
 }
 
-int hc_live_work(hc_live *l)
+/* is_given: *request has a request, which is newer than those of hc_live_request. */
+static int live_work(hc_live *l, struct text_request *request, bool is_given)
 {
-    char path[TEXT_CAP];
-    uint64_t number;
     int error = HC_OK;
-    if (!l) return HC_EINVAL;
     priority_look();
     pthread_mutex_lock(&l->setup);
     atomic_exchange_explicit(&l->has_work, false, memory_order_acq_rel);
@@ -202,11 +201,11 @@ int hc_live_work(hc_live *l)
     ready_sweep(&l->ready);
     /* With ready masks, which sources do not have, `newest` may be closed until work_read_requests names another. */
     if (l->newest && l->config.n_sources > 0) failover_sweep(l->newest->failover);
-    bool loads = work_read_requests(l, path, &number);
+    bool loads = work_read_requests(l, request, is_given);
     bool new_backend = recovery_choose_backend(l);
     unsigned requests = atomic_load(&l->format_requests);
     struct engine_format format = format_wanted(l);
-    if (loads) error = change_mask(l, path, number, &format);
+    if (loads) error = change_mask(l, request->text, request->number, &format);
     bool is_refused = l->refused == requests;
     if (l->newest && is_refused) format.trim_db = l->format_used.trim_db;
     if (l->newest && new_backend && failover_state(l->newest->failover) == HC_LIVE_OK)
@@ -227,10 +226,22 @@ int hc_live_work(hc_live *l)
     return error;
 }
 
+int hc_live_work(hc_live *l)
+{
+    return l ? live_work(l, &(struct text_request){0}, false) : HC_EINVAL;
+}
+
+int hc_live_load(hc_live *l, const char *path, uint64_t number)
+{
+    struct text_request request = {.number = number};
+    if (!l || !path || strlen(path) >= TEXT_CAP) return HC_EINVAL;
+    memcpy(request.text, path, strlen(path));
+    return live_work(l, &request, true);
+}
+
 int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *why, size_t cap)
 {
-    char replaced[TEXT_CAP];
-    uint64_t number;
+    struct text_request replaced = {0};
     bool plays = false;
     int error = HC_OK;
     if (!l || !path || !responses) {
@@ -243,7 +254,7 @@ int hc_live_play(hc_live *l, const char *path, hc_responses *responses, char *wh
     struct live_mask loaded;
     error = live_mask_adopt(&l->config, path, format.rate, format.trim_db, responses, &loaded, REASON(why, cap));
     if (!error) {
-        work_read_requests(l, replaced, &number);
+        work_read_requests(l, &replaced, false);
         error = mask_apply(l, path, &loaded, &format, &plays, REASON(why, cap));
     }
     if (plays) note_loaded(l, path, is_first);

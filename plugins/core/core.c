@@ -20,22 +20,20 @@ enum {
     MIN_STEP = 64,      /* min. frames, so that a device has time for each piece of a block */
     MAX_CHANGES = 1024, /* of knobs in a piece of a block */
     FADE_MS = 20,
-    GRID_DEG = 4,             /* distance of the directions to which banks are interpolated; a source mixes three */
-    HISTORY_S = 10,           /* input history */
-    HISTORY_FLOATS = 1 << 23, /* max. input history, all channels together: 32 MiB */
-    N_ANSWERS = 8,            /* the last ones, for core_answer */
-    KEEP_SIDE = -1            /* A_B stays */
+    GRID_DEG = 4,            /* distance of the directions to which banks are interpolated; a source mixes three */
+    HISTORY_S = 10,          /* input history */
+    HISTORY_FLOATS = 1 << 23 /* max. input history, all channels together: 32 MiB */
 };
+enum { /* a bit for each control */
+       KNOB_BITS = 1 << DRY | 1 << WET | 1 << GAIN | 1 << ENABLED | 1 << PREDELAY,
+       DIRECTION_BITS = 1 << AZIMUTH | 1 << ELEVATION | 1 << DISTANCE,
+       ENGINE_BITS = 1 << BACKEND | 1 << TRIM
+};
+_Static_assert(N_CONTROLS < 32, "core.changed has a bit for each control");
 
 struct request { /* of core_request_mask */
     uint64_t number;
     char path[CORE_PATH_BYTES];
-};
-
-struct answer {
-    uint64_t number; /* of the request; 0: none yet */
-    int error;
-    char why[CORE_STATUS_BYTES];
 };
 
 static const char *const backends[] = {[BACKEND_AUTO] = "auto", [BACKEND_CPU] = "cpu", [BACKEND_GPU] = "gpu"};
@@ -48,28 +46,23 @@ struct core {
     int rate, block;
 
     _Atomic float values[N_CONTROLS], modulation[N_CONTROLS]; /* values: inputs, and meters */
+    atomic_uint changed; /* bits of the controls that have changed since the audio thread applied them */
     atomic_bool is_offline;
-    atomic_uint longest;      /* frames of the longest response of the mask */
-    atomic_bool is_lost;      /* the mask of the state cannot be loaded: the input passes dry */
-    atomic_bool is_requested; /* a mask was requested since the last core_work */
-    atomic_bool is_set;       /* a backend or TRIM was requested since then */
-    atomic_int side;          /* the side whose mask was requested last; written under `lock` */
-    struct mailboxes requests;       /* [N_SIDES] of struct request */
-    atomic_bool is_working;          /* core_work is under way */
-    atomic_uint_fast64_t n_requests; /* requests for masks so far: the number of the last one */
-    atomic_uint_fast64_t answered;   /* number of the last request that was answered */
+    atomic_uint longest;       /* frames of the longest response of the mask */
+    atomic_bool is_lost;       /* the mask of the state cannot be loaded: the input passes dry */
+    atomic_bool is_requested;  /* a mask was requested since the last core_work */
+    atomic_bool is_set;        /* a backend or TRIM was requested since then */
+    atomic_int side;           /* the side whose mask was requested last; written under `lock` */
+    struct mailboxes requests; /* [N_SIDES] of struct request, for core_work */
+    struct answers answers;    /* to requests for masks */
+    atomic_bool is_working;    /* core_work is under way */
 
     /* audio */
-    int backend;        /* last value of the control */
-    float trim_db;      /* last value of the control */
-    float direction[3]; /* azimuth, elevation, distance of the last steering; NaN: none yet */
-    float knobs[HC_N_KNOBS]; /* last values; NaN: none yet */
-    hc_live_knob_change changes[MAX_CHANGES];
+    hc_live_knob_change changes[MAX_CHANGES]; /* for the next hc_live_process_changes */
     int n_changes;
-    uint64_t quiet;     /* frames of silent input since the last other input or change */
+    uint64_t quiet; /* frames of silent input since the last other input or change */
 
     atomic_bool is_active;
-    bool must_load; /* setup; core_activate loads the mask of the side that plays */
 
     pthread_t loader;
     sem_t wake, ended; /* ended: the loader will use the core no more */
@@ -83,17 +76,21 @@ struct core {
     char report[CORE_STATUS_BYTES]; /* the last warning or error since the status was written */
     bool has_failed;                /* the status is that of a failure after the mask was loaded */
     uint64_t loaded;                /* number of the request whose mask was loaded last */
-    uint64_t last_answered;         /* `answered` after this core_work */
-    char kept[N_SIDES][CORE_PATH_BYTES]; /* masks last passed to keep and compare; "": none */
+    bool keeps;                     /* the masks of both sides are kept ready and compared */
 
-    pthread_mutex_t lock;           /* never held while the host or hc_live_work is called. Under it: */
+    pthread_mutex_t lock;                 /* never held while the host or hc_live_work is called. Under it: */
     char masks[N_SIDES][CORE_PATH_BYTES]; /* of the session */
+    bool must_load;                       /* the mask of the side that plays was restored, or `live` is new */
+    bool must_keep;                       /* `keeps` may have to change, or the masks that it is about */
     uint64_t restored_number;             /* of the request for the masks that were restored last */
-    struct answer answers[N_ANSWERS];     /* the answer to request n is in n % N_ANSWERS */
-    char playing[CORE_PATH_BYTES];  /* core_get_status */
-    char status[CORE_STATUS_BYTES];
-    char engine[96]; /* core_get_meters */
+    char status[CORE_STATUS_BYTES];       /* core_get_status */
+    char engine[96];                      /* core_get_meters */
 };
+
+static void core_note_changes(struct core *c, unsigned bits)
+{
+    atomic_fetch_or_explicit(&c->changed, bits, memory_order_release);
+}
 
 /* ---- masks of the session ----------------------------------------------------------------------- */
 
@@ -108,29 +105,6 @@ static const char *core_mask_of(const struct core *c, int side)
     return c->masks[c->masks[side][0] ? side : !side];
 }
 
-/* Plays the wanted side from now on. number: of the request for its mask; 0: nobody asks for an answer. Under `lock`. */
-static void request_wanted_side(struct core *c, uint64_t number)
-{
-    atomic_store(&c->side, wanted_side(c));
-    hc_live_request(
-        c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = core_mask_of(c, c->side), .number = number});
-}
-
-/* Sets side and masks at once, so that no worker sees one without the others. Returns the number of the request, which
- * is made later unless `requests`. */
-static uint64_t core_restore_side(struct core *c, int side, const char *a, const char *b, bool requests)
-{
-    pthread_mutex_lock(&c->lock);
-    if (side >= 0) core_set(c, A_B, side);
-    snprintf(c->masks[SIDE_A], CORE_PATH_BYTES, "%s", a);
-    snprintf(c->masks[SIDE_B], CORE_PATH_BYTES, "%s", b);
-    for (int i = 0; i < N_SIDES; i++) mailbox_remove(&c->requests, i, NULL); /* of the session before */
-    uint64_t number = c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
-    if (requests) request_wanted_side(c, number);
-    pthread_mutex_unlock(&c->lock);
-    return number;
-}
-
 void core_get_side_mask(struct core *c, int side, char path[CORE_PATH_BYTES])
 {
     pthread_mutex_lock(&c->lock);
@@ -138,17 +112,9 @@ void core_get_side_mask(struct core *c, int side, char path[CORE_PATH_BYTES])
     pthread_mutex_unlock(&c->lock);
 }
 
-void core_get_mask(struct core *c, char path[CORE_PATH_BYTES])
+void core_get_status(struct core *c, char status[CORE_STATUS_BYTES])
 {
     pthread_mutex_lock(&c->lock);
-    memcpy(path, core_mask_of(c, wanted_side(c)), CORE_PATH_BYTES);
-    pthread_mutex_unlock(&c->lock);
-}
-
-void core_get_status(struct core *c, char playing[CORE_PATH_BYTES], char status[CORE_STATUS_BYTES])
-{
-    pthread_mutex_lock(&c->lock);
-    memcpy(playing, c->playing, sizeof c->playing);
     memcpy(status, c->status, sizeof c->status);
     pthread_mutex_unlock(&c->lock);
 }
@@ -196,32 +162,12 @@ static void core_report(void *data, int level, const char *text)
     log_line(c, level, text);
 }
 
-static void core_keep_answer(struct core *c, uint64_t number, int error, const char *why)
-{
-    struct answer *to = &c->answers[number % N_ANSWERS];
-    pthread_mutex_lock(&c->lock);
-    to->number = number;
-    to->error = error;
-    snprintf(to->why, sizeof to->why, "%s", why);
-    pthread_mutex_unlock(&c->lock);
-    if (number > c->last_answered) c->last_answered = number;
-}
-
-/* hc_live_work calls it. */
+/* hc_live_load calls it. */
 static void core_take_answer(void *data, uint64_t number, int error, const char *why)
 {
     struct core *c = data;
     if (!error) c->loaded = number;
-    core_keep_answer(c, number, error, why);
-}
-
-/* Returns true if another mask plays than the session's. */
-static bool has_lost_mask(struct core *c, const char *playing)
-{
-    pthread_mutex_lock(&c->lock);
-    bool is_lost = strcmp(core_mask_of(c, c->side), playing) != 0;
-    pthread_mutex_unlock(&c->lock);
-    return is_lost;
+    answers_put(&c->answers, number, error, why);
 }
 
 static bool is_other_side_wanted(const struct core *c)
@@ -235,43 +181,47 @@ static void keep_both(struct core *c)
     char masks[N_SIDES][CORE_PATH_BYTES];
     if (c->variant->n_sources > 0 || c->host.worker == CORE_NO_WORKER) return;
     pthread_mutex_lock(&c->lock);
+    bool is_new = c->must_keep;
+    c->must_keep = false;
     memcpy(masks, c->masks, sizeof masks);
     pthread_mutex_unlock(&c->lock);
-    if (!masks[SIDE_B][0] || strcmp(masks[SIDE_A], masks[SIDE_B]) == 0) masks[SIDE_A][0] = masks[SIDE_B][0] = '\0';
-    if (strcmp(masks[SIDE_A], c->kept[SIDE_A]) == 0 && strcmp(masks[SIDE_B], c->kept[SIDE_B]) == 0) return;
-    bool differ = masks[SIDE_A][0];
+    bool differ = masks[SIDE_A][0] && masks[SIDE_B][0] && strcmp(masks[SIDE_A], masks[SIDE_B]) != 0;
+    if (!is_new || (!differ && !c->keeps)) return;
+    c->keeps = differ;
     const char *a = differ ? masks[SIDE_A] : NULL, *b = differ ? masks[SIDE_B] : NULL;
     if (hc_live_keep(c->live, (const char *const[]){a, b}, differ ? N_SIDES : 0) != HC_OK ||
         hc_live_compare(c->live, a, b) != HC_OK)
         core_report(c, HC_LIVE_ERROR,
                     "A and B are not both kept ready: a switch takes longer, and their loudness differs");
-    memcpy(c->kept, masks, sizeof c->kept);
 }
 
-/* Switches the side if another is wanted. Returns true if a mask must be loaded. */
-static bool switch_side(struct core *c)
+/* Makes the wanted side the one that plays. Returns true if its mask must be loaded: that of *request. loads: masks that
+ * were restored are loaded, too. */
+static bool switch_side(struct core *c, bool loads, struct request *request)
 {
     char playing[CORE_PATH_BYTES];
-    if (!is_other_side_wanted(c)) return false;
     hc_live_mask(c->live, playing, sizeof playing);
     pthread_mutex_lock(&c->lock);
-    atomic_store(&c->side, wanted_side(c));
-    bool must_load = atomic_load(&c->is_lost) || strcmp(core_mask_of(c, c->side), playing) != 0;
-    if (must_load) request_wanted_side(c, 0);
+    bool restores = loads && c->must_load, switches = is_other_side_wanted(c);
+    if (restores || switches) atomic_store(&c->side, wanted_side(c));
+    const char *mask = core_mask_of(c, c->side);
+    bool must_load = restores || (switches && (atomic_load(&c->is_lost) || strcmp(mask, playing) != 0));
+    if (must_load) snprintf(request->path, sizeof request->path, "%s", mask);
+    if (restores && c->restored_number > atomic_load(&c->answers.published)) request->number = c->restored_number;
+    if (restores) c->must_load = false;
     pthread_mutex_unlock(&c->lock);
     return must_load;
 }
 
-/* Reads the requests of core_request_mask, and applies that for the side that plays (`chosen`). `other` gets that for
- * the other side. Their paths are "": none. */
+/* Reads the requests of core_request_mask: `chosen` gets that for the side that plays, `other` that for the other side.
+ * Their paths are "": none. */
 static void core_read_requests(struct core *c, struct request *chosen, struct request *other)
 {
     *chosen = *other = (struct request){0};
     pthread_mutex_lock(&c->lock);
-    if (mailbox_remove(&c->requests, c->side, chosen))
-        hc_live_request(
-            c->live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = chosen->path, .number = chosen->number});
+    mailbox_remove(&c->requests, c->side, chosen);
     mailbox_remove(&c->requests, !c->side, other);
+    if (chosen->number < c->restored_number) chosen->path[0] = '\0'; /* of the session before, and put late */
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -285,6 +235,13 @@ static int core_check_file(const struct core *c, const char *path, char *why, si
     return error;
 }
 
+/* Under `lock`. */
+static void core_store_mask(struct core *c, int side, const char *path)
+{
+    c->must_keep = c->must_keep || strcmp(c->masks[side], path) != 0;
+    snprintf(c->masks[side], sizeof c->masks[side], "%s", path);
+}
+
 /* Makes a mask that of the side that does not play, unless its file cannot be read. A session may be restored meanwhile:
  * its masks stay. */
 static int store_other(struct core *c, const struct request *other, char *why, size_t cap)
@@ -292,32 +249,31 @@ static int store_other(struct core *c, const struct request *other, char *why, s
     int error = core_check_file(c, other->path, why, cap);
     if (error) core_report(c, HC_LIVE_ERROR, why);
     pthread_mutex_lock(&c->lock);
-    if (!error && other->number > c->restored_number) memcpy(c->masks[!c->side], other->path, sizeof other->path);
+    if (!error && other->number > c->restored_number) core_store_mask(c, !c->side, other->path);
     pthread_mutex_unlock(&c->lock);
     return error;
 }
 
-/* Does what was requested of `live`. A mask that was chosen is the session's once it is loaded. switches: the mask of
- * another side was requested. Returns true if the status is new. */
-static bool work_once(struct core *c, const char *chosen, bool switches)
+/* Loads a mask, and does what was requested of `live`. wanted: a mask of the session, or NULL. chosen: a mask that is the
+ * session's once it is loaded, or NULL. Returns true if the status is new. */
+static bool work_once(struct core *c, const struct request *wanted, const struct request *chosen)
 {
     char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES] = "";
     hc_live_info info = {.size = sizeof info};
     uint64_t loaded = c->loaded;
     bool is_set = atomic_exchange(&c->is_set, false);
-    pthread_mutex_lock(&c->lock);
-    uint64_t restored_number = c->restored_number;
-    pthread_mutex_unlock(&c->lock);
     keep_both(c);
-    int error = hc_live_work(c->live);
+    const struct request *loads = chosen ? chosen : wanted;
+    int error = loads ? hc_live_load(c->live, loads->path, loads->number) : hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
     pthread_mutex_lock(&c->lock);
-    if (!error && chosen[0] && strcmp(chosen, playing) == 0 && restored_number == c->restored_number)
-        memcpy(c->masks[c->side], playing, sizeof playing);
+    if (!error && chosen && chosen->number > c->restored_number && strcmp(chosen->path, playing) == 0)
+        core_store_mask(c, c->side, playing);
+    bool is_other = strcmp(core_mask_of(c, c->side), playing) != 0;
     pthread_mutex_unlock(&c->lock);
-    bool is_loaded = c->loaded != loaded || (switches && !error), was_lost = atomic_load(&c->is_lost);
-    bool is_lost = !is_loaded && (error ? has_lost_mask(c, playing) : was_lost);
-    atomic_store(&c->is_lost, is_lost);
+    bool is_loaded = c->loaded != loaded || (wanted && !error), was_lost = atomic_load(&c->is_lost);
+    bool is_lost = !is_loaded && (error ? is_other : was_lost);
+    if (atomic_exchange(&c->is_lost, is_lost) != is_lost) core_note_changes(c, 1 << ENABLED);
     if (is_lost && error) log_line(c, HC_LIVE_WARNING, "the sound passes dry until a mask is loaded");
     hc_live_get_info(c->live, &info);
     atomic_store(&c->longest, (unsigned)info.longest);
@@ -330,7 +286,6 @@ static bool work_once(struct core *c, const char *chosen, bool switches)
     c->report[0] = '\0';
     keep_both(c);
     pthread_mutex_lock(&c->lock);
-    memcpy(c->playing, playing, sizeof c->playing);
     if (status[0]) memcpy(c->status, status, sizeof c->status);
     if (info.device[0])
         snprintf(c->engine, sizeof c->engine, "%.50s, %g kHz, %d frames", info.device, info.rate / 1000.0, info.block);
@@ -338,20 +293,21 @@ static bool work_once(struct core *c, const char *chosen, bool switches)
     return status[0];
 }
 
-bool core_work(struct core *c)
+/* loads: masks that were restored are loaded, too. */
+static bool core_do_work(struct core *c, bool loads)
 {
-    struct request chosen, other;
+    struct request request = {0}, other;
     char why[CORE_STATUS_BYTES] = "";
     pthread_mutex_lock(&c->working);
     atomic_store(&c->is_working, true);
     /* A step of its own: the switch stands even if the chosen file cannot be loaded. */
-    bool is_news = switch_side(c) && work_once(c, "", true);
+    bool is_news = switch_side(c, loads, &request) && work_once(c, &request, NULL);
     if (atomic_exchange(&c->is_requested, false)) is_news = true;
-    core_read_requests(c, &chosen, &other);
+    core_read_requests(c, &request, &other);
     int other_error = other.path[0] ? store_other(c, &other, why, sizeof why) : HC_OK;
-    if (work_once(c, chosen.path, false)) is_news = true;
-    if (other.path[0]) core_keep_answer(c, other.number, other_error, why); /* after that of an earlier request */
-    atomic_store(&c->answered, c->last_answered); /* the session has the masks */
+    if (work_once(c, NULL, request.path[0] ? &request : NULL)) is_news = true;
+    if (other.path[0]) answers_put(&c->answers, other.number, other_error, why);
+    answers_publish(&c->answers); /* the session has the masks */
     atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
     pthread_mutex_lock(&c->calls);
@@ -360,10 +316,9 @@ bool core_work(struct core *c)
     return is_news;
 }
 
-void core_load_now(struct core *c, const char *a, const char *b)
+bool core_work(struct core *c)
 {
-    core_restore_side(c, KEEP_SIDE, a, b, true);
-    core_work(c);
+    return core_do_work(c, c->is_active);
 }
 
 /* ---- the loader --------------------------------------------------------------------------------- */
@@ -390,6 +345,7 @@ static void free_all(struct core *c)
     sem_destroy(&c->wake);
     sem_destroy(&c->ended);
     mailboxes_close(&c->requests);
+    answers_close(&c->answers);
     free(c->folder);
     free(c);
 }
@@ -470,16 +426,9 @@ bool core_is_loading(const struct core *c)
     return atomic_load(&c->is_working) || (c->is_active && core_has_work(c));
 }
 
-enum core_answer core_answer(struct core *c, uint64_t number, char why[CORE_STATUS_BYTES])
+enum answer core_answer(struct core *c, uint64_t number, char why[ANSWER_CAP])
 {
-    const struct answer *to = &c->answers[number % N_ANSWERS];
-    why[0] = '\0';
-    if (atomic_load(&c->answered) < number) return CORE_PENDING;
-    pthread_mutex_lock(&c->lock);
-    enum core_answer result = to->number != number ? CORE_REPLACED : to->error ? CORE_FAILED : CORE_LOADED;
-    if (result == CORE_FAILED) memcpy(why, to->why, sizeof to->why);
-    pthread_mutex_unlock(&c->lock);
-    return result;
+    return answers_get(&c->answers, number, why);
 }
 
 uint64_t core_request_mask(struct core *c, int side, const char *path, size_t length)
@@ -487,46 +436,42 @@ uint64_t core_request_mask(struct core *c, int side, const char *path, size_t le
     struct request request = {0};
     if (c->host.worker == CORE_NO_WORKER || length >= sizeof request.path) return 0;
     memcpy(request.path, path, length);
-    request.number = atomic_fetch_add(&c->n_requests, 1) + 1;
+    request.number = answers_next(&c->answers);
     mailbox_put(&c->requests, side, &request, NULL);
     atomic_store(&c->is_requested, true);
     wake_loader(c);
     return request.number;
 }
 
-/* *number: that of the request. */
-static bool restore_masks(struct core *c, int side, const char *a, const char *b, uint64_t *number)
+/* Sets side and masks at once, so that no worker sees one without the others. */
+uint64_t core_restore_masks(struct core *c, int side, const char *a, const char *b)
 {
-    bool requests = c->is_active && c->host.worker != CORE_NO_WORKER;
-    *number = core_restore_side(c, side, a, b, requests);
-    if (!requests) return c->must_load = true, false;
+    pthread_mutex_lock(&c->lock);
+    if (side != CORE_KEEP_SIDE) core_set(c, A_B, side);
+    if (a) snprintf(c->masks[SIDE_A], CORE_PATH_BYTES, "%s", a);
+    if (b) snprintf(c->masks[SIDE_B], CORE_PATH_BYTES, "%s", b);
+    for (int i = 0; i < N_SIDES; i++) mailbox_remove(&c->requests, i, NULL); /* of the session before */
+    uint64_t number = c->restored_number = answers_next(&c->answers);
+    c->must_load = c->must_keep = true;
+    pthread_mutex_unlock(&c->lock);
+    if (!c->is_active || c->host.worker == CORE_NO_WORKER) return number;
     atomic_store(&c->is_requested, true);
     wake_loader(c);
-    return true;
+    return number;
 }
 
-bool core_restore_masks(struct core *c, const char *a, const char *b)
+void core_load_now(struct core *c, const char *a, const char *b)
 {
-    return core_restore_session(c, KEEP_SIDE, a, b);
-}
-
-bool core_restore_session(struct core *c, int side, const char *a, const char *b)
-{
-    uint64_t number;
-    return restore_masks(c, side, a, b, &number);
+    core_restore_masks(c, CORE_KEEP_SIDE, a, b);
+    core_do_work(c, true);
 }
 
 uint64_t core_choose_mask(struct core *c, const char *path)
 {
-    char masks[N_SIDES][CORE_PATH_BYTES];
-    uint64_t number;
     int side = wanted_side(c);
     if (c->is_active) return core_request_mask(c, side, path, strlen(path));
     if (strlen(path) >= CORE_PATH_BYTES) return 0;
-    core_get_side_mask(c, !side, masks[!side]);
-    snprintf(masks[side], CORE_PATH_BYTES, "%s", path);
-    restore_masks(c, KEEP_SIDE, masks[SIDE_A], masks[SIDE_B], &number);
-    return number;
+    return core_restore_masks(c, CORE_KEEP_SIDE, side == SIDE_A ? path : NULL, side == SIDE_B ? path : NULL);
 }
 
 uint64_t core_load_preset(struct core *c, const struct plugin_preset *preset)
@@ -541,12 +486,16 @@ uint64_t core_load_preset(struct core *c, const struct plugin_preset *preset)
 
 void core_set(struct core *c, int control, double value)
 {
-    atomic_store_explicit(&c->values[control], control_limit(control, value), memory_order_relaxed);
+    float limited = control_limit(control, value);
+    if (atomic_exchange_explicit(&c->values[control], limited, memory_order_relaxed) != limited)
+        core_note_changes(c, 1u << control);
 }
 
 void core_modulate(struct core *c, int control, double amount)
 {
-    atomic_store_explicit(&c->modulation[control], isfinite(amount) ? (float)amount : 0, memory_order_relaxed);
+    float finite = isfinite(amount) ? (float)amount : 0;
+    if (atomic_exchange_explicit(&c->modulation[control], finite, memory_order_relaxed) != finite)
+        core_note_changes(c, 1u << control);
 }
 
 float core_get(const struct core *c, int control)
@@ -572,58 +521,55 @@ static float gain(const struct core *c, int control)
     return db <= controls[control].min ? 0 : powf(10, db / 20);
 }
 
-/* Moves the source by a glide (hc_live_steer) if its controls have changed. The distance is also a gain, 1 at 1 m. */
+/* Returns which of these controls have changed, and counts them as applied. */
+static unsigned core_take_changes(struct core *c, unsigned bits)
+{
+    return atomic_fetch_and_explicit(&c->changed, ~bits, memory_order_acquire) & bits;
+}
+
+/* Moves the source by a glide (hc_live_steer). The distance is also a gain, 1 at 1 m. */
 static void move_source(struct core *c)
 {
     const float degree = 3.14159265f / 180;
     float azimuth = value(c, AZIMUTH), elevation = value(c, ELEVATION), distance = value(c, DISTANCE);
-    if (azimuth == c->direction[0] && elevation == c->direction[1] && distance == c->direction[2]) return;
     float across = distance * cosf(elevation * degree);
     hc_live_steer(c->live, 0,
                   (const float[]){across * cosf(azimuth * degree), across * sinf(azimuth * degree),
                                   distance * sinf(elevation * degree)},
                   0, 1 / distance);
-    c->direction[0] = azimuth, c->direction[1] = elevation, c->direction[2] = distance;
 }
 
 static void core_turn(struct core *c, int frame, enum hc_live_knob knob, float to)
 {
-    if (to == c->knobs[knob]) return;
-    c->knobs[knob] = to;
     c->changes[c->n_changes++] = (hc_live_knob_change){frame, knob, to};
 }
 
-/* Turns the knobs to the controls at a frame of a piece. */
+/* Turns the knobs whose controls have changed, at a frame of a piece. */
 static void turn_knobs(struct core *c, int frame)
 {
-    core_turn(c, frame, HC_DRY, gain(c, DRY));
-    core_turn(c, frame, HC_WET, gain(c, WET));
-    core_turn(c, frame, HC_GAIN, gain(c, GAIN));
-    core_turn(c, frame, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
-    core_turn(c, frame, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
+    unsigned changed = core_take_changes(c, KNOB_BITS);
+    if (changed & 1 << DRY) core_turn(c, frame, HC_DRY, gain(c, DRY));
+    if (changed & 1 << WET) core_turn(c, frame, HC_WET, gain(c, WET));
+    if (changed & 1 << GAIN) core_turn(c, frame, HC_GAIN, gain(c, GAIN));
+    if (changed & 1 << ENABLED)
+        core_turn(c, frame, HC_BYPASS, value(c, ENABLED) > 0.5f && !atomic_load(&c->is_lost) ? 0 : 1);
+    if (changed & 1 << PREDELAY) core_turn(c, frame, HC_PREDELAY, rintf(value(c, PREDELAY) * (float)c->rate / 1000));
 }
 
-/* Applies the controls before a piece. */
+/* Applies the controls that are no knobs before a piece. */
 static void apply_controls(struct core *c)
 {
-    if (c->variant->n_sources > 0) move_source(c);
-    c->n_changes = 0;
-    turn_knobs(c, 0);
-    for (int i = 0; i < c->n_changes; i++) hc_live_set(c->live, c->changes[i].knob, c->changes[i].value);
-    c->n_changes = 0;
+    if (core_take_changes(c, DIRECTION_BITS) && c->variant->n_sources > 0) move_source(c);
     hc_live_set_freewheel(c->live, atomic_load(&c->is_offline) || value(c, FREEWHEEL) > 0.5f);
-    int backend = (int)value(c, BACKEND);
-    float trim_db = value(c, TRIM);
     if (c->is_active && c->host.worker == CORE_NO_WORKER) return;
+    unsigned changed = core_take_changes(c, ENGINE_BITS);
+    if (!changed) return;
     hc_live_change change = {.size = sizeof change};
-    if (backend != c->backend) change.backend = backends[backend];
-    if (trim_db != c->trim_db) change.trim_db = trim_db < controls[TRIM].max ? trim_db : INFINITY;
-    if (change.backend || change.trim_db != 0) {
-        atomic_store(&c->is_set, true);
-        hc_live_request(c->live, &change);
-    }
-    c->backend = backend;
-    c->trim_db = trim_db;
+    float trim_db = value(c, TRIM);
+    if (changed & 1 << BACKEND) change.backend = backends[(int)value(c, BACKEND)];
+    if (changed & 1 << TRIM) change.trim_db = trim_db < controls[TRIM].max ? trim_db : INFINITY;
+    atomic_store(&c->is_set, true);
+    hc_live_request(c->live, &change);
 }
 
 static bool is_silence(const float *x, int n)
@@ -653,7 +599,6 @@ static void finish_work(struct core *c)
     pthread_mutex_lock(&c->working);
     pthread_mutex_unlock(&c->working);
     if (core_has_work(c)) core_work(c);
-    apply_controls(c); /* the mask may be lost, or there again */
 }
 
 /* Convolves frames [at, end). */
@@ -692,6 +637,8 @@ void core_process(struct core *c, const float *const *in, float *const *out, int
         apply_controls(c);
         if (c->has_loader && atomic_load(&c->is_offline)) finish_work(c);
         if (n == 0) return;
+        c->n_changes = 0;
+        turn_knobs(c, 0); /* the mask may be lost, or there again */
         int end = collect(c, at, n, next, events);
         core_play(c, in, out, at, end);
         at = end;
@@ -723,8 +670,6 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     }
     c->variant = variant;
     c->host = *host;
-    c->direction[0] = NAN;
-    for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
     for (int i = 0; i < N_CONTROLS; i++) core_set(c, i, (double)controls[i].initial);
     sem_init(&c->wake, 0, 0);
     sem_init(&c->ended, 0, 0);
@@ -735,8 +680,8 @@ struct core *core_new(const struct variant *variant, const char *folder, const s
     pthread_mutexattr_destroy(&recursive);
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->working, NULL);
+    answers_open(&c->answers);
     core_shipped_path(c, NULL, c->masks[SIDE_A]);
-    c->must_load = true;
     return c;
 }
 
@@ -773,17 +718,17 @@ bool core_open(struct core *c, int rate, int block, char *why, size_t cap)
     hc_live *live;
     if (hc_live_open(&config, &live, why, cap) != HC_OK) return false;
     if (c->has_loader && c->live) finish_work(c); /* a mask that was asked for stays, too */
-    pthread_mutex_lock(&c->working); /* the loader uses `live` under it */
+    pthread_mutex_lock(&c->working);              /* the loader uses `live` under it */
     hc_live_close(c->live);
     c->live = live;
     c->rate = rate, c->block = block;
-    memset(c->kept, 0, sizeof c->kept);
-    c->backend = BACKEND_AUTO;
-    c->trim_db = NO_TRIM_DB;
-    c->direction[0] = NAN;
-    for (int k = 0; k < HC_N_KNOBS; k++) c->knobs[k] = NAN;
+    c->keeps = false;
+    pthread_mutex_lock(&c->lock);
+    c->must_load = c->must_keep = true;
+    pthread_mutex_unlock(&c->lock);
+    core_note_changes(c, ~0u); /* `live` has none of the values yet */
     pthread_mutex_unlock(&c->working);
-    return c->must_load = true;
+    return true;
 }
 
 void core_reset(struct core *c)
@@ -794,20 +739,13 @@ void core_reset(struct core *c)
 
 bool core_activate(struct core *c)
 {
+    pthread_mutex_lock(&c->lock);
     bool loads = c->must_load;
+    pthread_mutex_unlock(&c->lock);
     hc_live_reset(c->live);
     c->quiet = 0;
     apply_controls(c); /* the backend of a state is there with the mask */
-    if (loads) {
-        pthread_mutex_lock(&c->lock);
-        if (c->restored_number <= c->answered) c->restored_number = atomic_fetch_add(&c->n_requests, 1) + 1;
-        request_wanted_side(c, c->restored_number);
-        pthread_mutex_unlock(&c->lock);
-        core_work(c);
-    } else if (c->host.worker == CORE_NO_WORKER && core_has_work(c)) {
-        core_work(c);
-    }
-    c->must_load = false;
+    if (loads || (c->host.worker == CORE_NO_WORKER && core_has_work(c))) core_do_work(c, true);
     c->is_active = true;
     wake_loader(c);
     return loads;

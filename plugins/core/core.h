@@ -7,7 +7,7 @@
  *   worker:  core_work                       hc_live_work: loads masks, builds engines, frees old ones
  *               | core_host.changed
  *               v
- *   face:    core_get_status                 the path of the mask that plays, and the status
+ *   face:    core_get_side_mask, core_get_status   the masks, and the result of the last load
  *
  * Threads: [rt] any thread, also the audio thread: nothing allocates, locks or waits. [setup] any thread that may wait,
  * also several at once, unless a call says otherwise. The worker is a thread of the host (LV2), which calls core_work,
@@ -28,6 +28,7 @@
 #define PLUGIN_CORE_H
 
 #include "controls.h"
+#include "dsp/base/answers.h"
 
 #include <stdint.h>
 
@@ -119,25 +120,19 @@ bool core_has_work(const struct core *core);
 /* Does the worker load a mask or make an engine, or is it about to? [rt] */
 bool core_is_loading(const struct core *core);
 
-enum core_answer {
-    CORE_PENDING,        /* also before core_activate                                                               */
-    CORE_LOADED,
-    CORE_FAILED,         /* `why` has the reason                                                                    */
-    CORE_REPLACED        /* by a later request, or the answer is older than the last eight                          */
-};
-
-/* Returns the answer to a request. Waits as core_get_status does. [setup] */
-enum core_answer core_answer(struct core *core, uint64_t number, char why[CORE_STATUS_BYTES]);
+/* Returns the answer to a request; before core_activate ANSWER_PENDING. Waits as core_get_status does. [setup] */
+enum answer core_answer(struct core *core, uint64_t number, char why[ANSWER_CAP]);
 
 /* Does what was asked for. Returns true if a mask was asked for since the last call, or core_get_status has a new
  * result, also of a lost GPU. [setup] */
 bool core_work(struct core *core);
 
-/* Makes a and b the masks of the session, as a state has them; "": the side is empty. core_activate loads the mask of the
- * side that plays, or, while active, the worker. Returns true if the worker loads it. [setup] */
-bool core_restore_masks(struct core *core, const char *a, const char *b);
-/* Sets the control A_B, too, at the same moment. */
-bool core_restore_session(struct core *core, int side, const char *a, const char *b);
+enum { CORE_KEEP_SIDE = -1 };
+
+/* Makes a and b the masks of the session, as a state has them, and, unless side is CORE_KEEP_SIDE, sets the control A_B
+ * at the same moment. "": the side is empty; NULL: it stays. core_activate loads the mask of the side that plays, or, while
+ * active, the worker. Returns the number of this request, for core_answer. [setup] */
+uint64_t core_restore_masks(struct core *core, int side, const char *a, const char *b);
 
 /* Asks for a mask that a user chose for the side of A_B. While active the worker loads it, and if it cannot be
  * loaded, the present one goes on; else it is restored as the mask of the session. Returns as core_request_mask does.
@@ -152,9 +147,8 @@ void core_load_now(struct core *core, const char *a, const char *b);
 uint64_t core_load_preset(struct core *core, const struct plugin_preset *preset);
 
 /* Copies the path that a state has for a side: a mask that plays or has played, or one that is not loaded yet or cannot
- * be read; "": the side is empty. core_get_mask: the path that the side of A_B plays. [setup] */
+ * be read; "": the side is empty. [setup] */
 void core_get_side_mask(struct core *core, int side, char path[CORE_PATH_BYTES]);
-void core_get_mask(struct core *core, char path[CORE_PATH_BYTES]);
 
 struct core_meters {
     char engine[96];     /* what plays: "cpu avx2, 48 kHz, 64 frames"; "": nothing yet                              */
@@ -165,10 +159,9 @@ struct core_meters {
 /* Fills in *meters; NaN and Inf are not peaks. Waits as core_get_status does. [setup] */
 void core_get_meters(struct core *core, struct core_meters *meters);
 
-/* Copies the path of the mask that plays after the last load, and the result of the load: "ok", or what is wrong,
- * after "dry: " if the input passes dry. "": nothing was loaded yet. Waits at most for the copy of such a text, not for
- * a load. [setup] */
-void core_get_status(struct core *core, char playing[CORE_PATH_BYTES], char status[CORE_STATUS_BYTES]);
+/* Copies the result of the last load: "ok", or what is wrong, after "dry: " if the input passes dry. "": nothing was
+ * loaded yet. Waits at most for the copy of such a text, not for a load. [setup] */
+void core_get_status(struct core *core, char status[CORE_STATUS_BYTES]);
 
 /* Finds the folder of the masks that ship, from the file of a plugin: Resources/masks of a VST3 bundle, or haloconv.lv2,
  * in its folder or one of five above, or there in lv2 or .lv2. It ends in /. false: it is missing; `folder` is then where the file is. [setup] */

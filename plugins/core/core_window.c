@@ -5,8 +5,8 @@ void plugin_window_read(struct core *core, struct window_state *to)
 {
     struct core_meters meters;
     float values[N_CONTROLS];
-    char playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
-    core_get_status(core, playing, status);
+    char status[CORE_STATUS_BYTES];
+    core_get_status(core, status);
     core_get_meters(core, &meters);
     for (int c = 0; c < N_CONTROLS; c++) values[c] = core_get(core, c);
     for (int side = 0; side < N_SIDES; side++) core_get_side_mask(core, side, to->mask[side]);

@@ -160,7 +160,7 @@ bool core_restore(struct core *core, const char *text, size_t length, char *why,
     if (is_read) {
         for (int i = 0; i < N_CONTROLS; i++)
             if (i != A_B && variant_has_setting(core_variant(core), i)) core_set(core, i, parsed->values[i]);
-        core_restore_session(core, parsed->values[A_B] > 0.5, parsed->masks[SIDE_A], parsed->masks[SIDE_B]);
+        core_restore_masks(core, parsed->values[A_B] > 0.5, parsed->masks[SIDE_A], parsed->masks[SIDE_B]);
     }
     free(copy);
     free(parsed);

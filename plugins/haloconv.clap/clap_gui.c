@@ -26,7 +26,7 @@ struct gui { /* main thread */
     bool is_floating;
     uintptr_t transient;
     char title[TITLE_BYTES]; /* "": none was suggested */
-    double scale; /* 0: as the desktop says */
+    double scale;            /* 0: as the desktop says */
     int width, height;
 };
 
@@ -68,11 +68,11 @@ static void gui_load(void *data, const char *path)
 
 void face_answer_window(struct face *f)
 {
-    char why[CORE_STATUS_BYTES];
-    const enum core_answer result = f->window_request ? core_answer(f->core, f->window_request, why) : CORE_PENDING;
-    if (result == CORE_PENDING) return;
+    char why[ANSWER_CAP];
+    const enum answer result = f->window_request ? core_answer(f->core, f->window_request, why) : ANSWER_PENDING;
+    if (result == ANSWER_PENDING) return;
     f->window_request = 0;
-    if (result == CORE_LOADED) mark_dirty(f);
+    if (result == ANSWER_GOOD) mark_dirty(f);
 }
 
 static void gui_state(void *data, struct window_state *to)

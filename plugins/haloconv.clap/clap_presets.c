@@ -36,10 +36,10 @@ static const char replaced[] = "another mask was asked for meanwhile";
 
 void face_answer_preset(struct face *f)
 {
-    char why[CORE_STATUS_BYTES];
-    enum core_answer result = f->preset_request ? core_answer(f->core, f->preset_request, why) : CORE_PENDING;
-    if (result == CORE_PENDING) return;
-    clap_preset_answer(f, result == CORE_LOADED ? NULL : result == CORE_FAILED ? why : replaced);
+    char why[ANSWER_CAP];
+    enum answer result = f->preset_request ? core_answer(f->core, f->preset_request, why) : ANSWER_PENDING;
+    if (result == ANSWER_PENDING) return;
+    clap_preset_answer(f, result == ANSWER_GOOD ? NULL : result == ANSWER_FAILED ? why : replaced);
 }
 
 static const struct plugin_preset *clap_preset_find(const struct face *f, const char *key)

@@ -74,9 +74,8 @@ static void lv2_report(void *data, int level, const char *text)
 
 static void get_status(struct plugin *p, char masks[N_SIDES][CORE_PATH_BYTES], char status[CORE_STATUS_BYTES])
 {
-    char playing[CORE_PATH_BYTES];
     for (int side = 0; side < N_SIDES; side++) core_get_side_mask(p->core, side, masks[side]);
-    core_get_status(p->core, playing, status);
+    core_get_status(p->core, status);
 }
 
 /* The next run() notifies the host; run() must not be running. */
@@ -376,8 +375,9 @@ static LV2_State_Status lv2_restore(LV2_Handle handle, LV2_State_Retrieve_Functi
     if (p->is_active && !schedule_of_restore) { /* the host has paused run() for this */
         core_load_now(p->core, masks[SIDE_A], masks[SIDE_B]);
         lv2_read_status(p);
-    } else if (core_restore_masks(p->core, masks[SIDE_A], masks[SIDE_B])) { /* run() may be running */
-        schedule(p, schedule_of_restore);
+    } else {
+        core_restore_masks(p->core, CORE_KEEP_SIDE, masks[SIDE_A], masks[SIDE_B]);
+        if (p->is_active) schedule(p, schedule_of_restore); /* run() may be running */
     }
     return LV2_STATE_SUCCESS;
 }

@@ -46,8 +46,8 @@ void vst3_note_request(struct vst3 *face, uint64_t number)
 
 bool vst3_is_loading(const struct vst3 *face)
 {
-    char why[CORE_STATUS_BYTES];
-    return core_answer(face->core, face->chosen, why) == CORE_PENDING;
+    char why[ANSWER_CAP];
+    return core_answer(face->core, face->chosen, why) == ANSWER_PENDING;
 }
 
 /* The mask of the side that the host shows: the core switches with the next block. */

@@ -70,21 +70,49 @@ static void zero_and_null_mean_the_default(const char *backend)
 }
 
 /* Requests 1 and 4 are replaced by later ones before the worker sees them; 2 and 5 are refused. */
-struct answers {
+struct seen_answers {
     char numbers[40], why[400];
 };
 
 static void keep_answer(void *data, uint64_t number, int error, const char *why)
 {
-    struct answers *answers = data;
+    struct seen_answers *answers = data;
     size_t at = strlen(answers->numbers);
     snprintf(answers->numbers + at, sizeof answers->numbers - at, "%s%d", error ? "!" : "", (int)number);
     if (error) snprintf(answers->why, sizeof answers->why, "%s", why);
 }
 
+/* The worker has a queue of its own: what it loads is newer than a request that waits. */
+static void a_load_replaces_the_requests_before(const char *backend)
+{
+    struct seen_answers answers = {0};
+    char path[4200];
+    hc_live *live =
+        open_live(&(hc_live_config){.size = sizeof(hc_live_config), .answer = keep_answer, .data = &answers});
+    const char *half = mask_file("half.txt", "0.5\n"), *third = mask_file("third.txt", "0.3333\n");
+    for (int is_kept = 0; is_kept < 2; is_kept++) {
+        check(hc_live_keep(live, (const char *[]){half, third}, 2 * is_kept) == HC_OK, "hc_live_keep");
+        while (hc_live_has_work(live)) hc_live_work(live);
+        hc_live_request(live, &(hc_live_change){.size = sizeof(hc_live_change), .mask = half, .number = 1});
+        check(hc_live_load(live, third, 2) == HC_OK, "%s is not loaded", third);
+        hc_live_mask(live, path, sizeof path);
+        check(strcmp(path, third) == 0 && strcmp(answers.numbers, is_kept ? "2!32" : "2") == 0, "%s plays; answers %s",
+              path, answers.numbers);
+        while (hc_live_has_work(live)) hc_live_work(live);
+        hc_live_mask(live, path, sizeof path);
+        check(strcmp(path, third) == 0, "%s plays", path);
+        if (!is_kept) check(hc_live_load(live, "/no/first.wav", 3) == HC_EFILE, "it loads what does not exist");
+    }
+    memset(path, 'x', sizeof path);
+    path[4096] = '\0';
+    check(hc_live_load(live, path, 4) == HC_EINVAL && hc_live_load(live, NULL, 4) == HC_EINVAL, "no refusal");
+    check(hc_live_load(NULL, half, 4) == HC_EINVAL && strcmp(answers.numbers, "2!32") == 0, "%s", answers.numbers);
+    hc_live_close(live);
+}
+
 static void a_request_is_answered_by_its_number(const char *backend)
 {
-    struct answers answers = {0};
+    struct seen_answers answers = {0};
     hc_live *live =
         open_live(&(hc_live_config){.size = sizeof(hc_live_config), .answer = keep_answer, .data = &answers});
     const char *half = mask_file("half.txt", "0.5\n");
@@ -629,6 +657,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(zero_and_null_mean_the_default, false),
         TEST(a_request_is_answered_by_its_number, false),
+        TEST(a_load_replaces_the_requests_before, false),
         TEST(responses_of_the_caller_are_counted_and_reported, false),
         TEST(a_line_has_no_control_characters, false),
         TEST(a_refused_request_is_an_error_line, false),

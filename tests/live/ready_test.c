@@ -184,6 +184,14 @@ static void fade_to(struct stage *s, int mask)
     play(s, FADE / BLOCK + 2);
 }
 
+/* The same by a worker that has the path from elsewhere. */
+static void load_ready(struct stage *s, int mask)
+{
+    check(hc_live_load(s->live, paths[mask], 0) == HC_OK, "%s was refused", paths[mask]);
+    begins(s, mask);
+    play(s, FADE / BLOCK + 2);
+}
+
 /* ---- promises ---------------------------------------------------------------------------------- */
 
 static void a_ready_mask_fades_in_with_the_next_block(const char *backend)
@@ -225,7 +233,7 @@ static void back_and_forth_neither_grows_nor_clicks(const char *backend)
         memset(s.out[1] + s.pos, 1, (CAP - (size_t)s.pos) * sizeof(float));
         for (int i = 0; i < 100; i++) {
             await_ready(&s, 2);
-            fade_to(&s, 1 - i % 2);
+            (i % 5 == 0 ? load_ready : fade_to)(&s, 1 - i % 2);
             if (i % 7 == 0) work(&s);
             if (i == 20) before = resident_mb();
         }

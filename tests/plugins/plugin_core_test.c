@@ -22,6 +22,7 @@ struct stage {
 
 static int n_lines, n_loading; /* lines of the log; those that came while it loaded */
 static struct core *loading;
+static hc_live *live_seen; /* of the last hc_live_load */
 
 static void count_line(void *data, int level, const char *text)
 {
@@ -48,7 +49,7 @@ static struct stage stage_open(enum core_worker worker, const char *a, const cha
     }
     s.core = open_core(&variants[STEREO], worker);
     core_set(s.core, BACKEND, BACKEND_CPU);
-    core_restore_masks(s.core, a, b);
+    core_restore_masks(s.core, CORE_KEEP_SIDE, a, b);
     core_activate(s.core);
     return s;
 }
@@ -90,7 +91,8 @@ static void check_sides(const struct stage *s, const char *playing, const char *
         core_get_side_mask(s->core, side, path);
         check(strcmp(path, want[side]) == 0, "side %c has %s, not %s", "AB"[side], path, want[side]);
     }
-    core_get_status(s->core, path, now);
+    core_get_status(s->core, now);
+    hc_live_mask(live_seen, path, sizeof path);
     check(strcmp(path, playing) == 0, "%s plays, not %s", path, playing);
     check(strncmp(now, status, strlen(status)) == 0, "the status is %s, not %s", now, status);
 }
@@ -111,29 +113,43 @@ static void check_heard(struct stage *s, const char *path)
 /* ---- loads, events, meters ---------------------------------------------------------------------- */
 
 /* The linker puts them in front of the calls of the core. */
-int __real_hc_live_work(hc_live *live);
-int __wrap_hc_live_work(hc_live *live);
+int __real_hc_live_load(hc_live *live, const char *path, uint64_t number);
+int __wrap_hc_live_load(hc_live *live, const char *path, uint64_t number);
 int __real_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
                                    const hc_live_knob_change *changes, int n_changes);
 int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
                                    const hc_live_knob_change *changes, int n_changes);
+float __real_powf(float x, float y);
+float __wrap_powf(float x, float y);
 static atomic_bool stalls, is_stalled; /* the disk; a read from it */
-static int n_calls;
+static int n_calls, n_changes_seen;
+static _Thread_local int n_powers;
+static hc_live_knob_change changes_seen[BLOCK + HC_N_KNOBS]; /* of the last call */
 
-int __wrap_hc_live_work(hc_live *live)
+float __wrap_powf(float x, float y)
+{
+    n_powers++;
+    return __real_powf(x, y);
+}
+
+int __wrap_hc_live_load(hc_live *live, const char *path, uint64_t number)
 {
     for (const double until = now_s() + 20; atomic_load(&stalls) && now_s() < until;) {
         atomic_store(&is_stalled, true);
         pause_us(1000);
     }
     atomic_store(&is_stalled, false);
-    return __real_hc_live_work(live);
+    live_seen = live;
+    return __real_hc_live_load(live, path, number);
 }
 
 int __wrap_hc_live_process_changes(hc_live *live, const float *const *in, float *const *out, int n,
                                    const hc_live_knob_change *changes, int n_changes)
 {
     n_calls++;
+    n_changes_seen = n_changes;
+    check(n_changes <= BLOCK + HC_N_KNOBS, "%d changes", n_changes);
+    if (n_changes > 0) memcpy(changes_seen, changes, (size_t)n_changes * sizeof *changes);
     return __real_hc_live_process_changes(live, in, out, n, changes, n_changes);
 }
 
@@ -182,10 +198,43 @@ static void events_on_every_frame_do_not_cut_the_convolution(const char *backend
     }
 }
 
+static int turn_a_gain(void *data, int frame)
+{
+    const int turned[] = {DRY, WET, GAIN};
+    core_set(data, turned[frame % 3], -1 - frame % 20);
+    core_set(data, ENABLED, 1); /* it is on */
+    return frame + 1;
+}
+
+/* A gain needs one power. */
+static void an_event_turns_its_own_knob_alone(const char *backend)
+{
+    static float x[2][BLOCK];
+    const int knobs[] = {HC_DRY, HC_WET, HC_GAIN};
+    float *const io[] = {x[0], x[1]};
+    struct core *core = open_core(&variants[STEREO], CORE_NO_WORKER);
+    core_activate(core);
+    core_process(core, (const float *const *)io, io, BLOCK, NULL);
+    n_powers = 0;
+    core_process(core, (const float *const *)io, io, BLOCK, &(struct core_events){turn_a_gain, core});
+    check(n_powers == BLOCK, "%d powers for %d events", n_powers, BLOCK);
+    int from = BLOCK - n_changes_seen; /* those of the first frame may be set before */
+    check(from == 0 || from == 1, "%d changes for %d events", n_changes_seen, BLOCK);
+    for (int i = from, at = 0; at < n_changes_seen; i++, at++) {
+        const hc_live_knob_change *c = &changes_seen[at];
+        const float want = powf(10, (float)(-1 - i % 20) / 20);
+        check(c->frame == i && c->knob == knobs[i % 3] && c->value == want, "frame %d, knob %d: %g, want %g", c->frame,
+              c->knob, (double)c->value, (double)want);
+    }
+    core_process(core, (const float *const *)io, io, BLOCK, NULL);
+    check(n_changes_seen == 0, "%d changes of controls that stay", n_changes_seen);
+    core_free(core);
+}
+
 static void check_mask(struct core *core, const char *want)
 {
     char path[CORE_PATH_BYTES];
-    core_get_mask(core, path);
+    core_get_side_mask(core, SIDE_A, path);
     check(strcmp(path, want) == 0, "the state has %s, not %s", path, want);
 }
 
@@ -198,7 +247,7 @@ static void a_load_that_ends_late_leaves_the_mask_of_the_state(const char *backe
     core_activate(core);
     core_request_mask(core, SIDE_A, late, strlen(late));
     core_deactivate(core);
-    core_restore_masks(core, state, "");
+    core_restore_masks(core, CORE_KEEP_SIDE, state, "");
     core_work(core);
     check_mask(core, state);
     core_activate(core);
@@ -214,28 +263,30 @@ static void it_is_loading_until_the_load_has_ended(const char *backend)
     check(!core_is_loading(core), "nothing is loaded");
     core_shipped_path(core, "room.wav", path);
     const uint64_t loads = core_choose_mask(core, path), fails = core_choose_mask(core, "/nonexistent.wav");
-    check(core_is_loading(core) && core_answer(core, fails, why) == CORE_PENDING, "it is not loading before core_work");
+    check(core_is_loading(core) && core_answer(core, fails, why) == ANSWER_PENDING,
+          "it is not loading before core_work");
     loading = core;
     n_lines = n_loading = 0;
     core_work(core);
     loading = NULL;
     check(n_lines > 0 && n_loading == n_lines, "%d of %d lines came while it was loading", n_loading, n_lines);
     check(!core_is_loading(core), "it is loading after core_work");
-    check(core_answer(core, loads, why) == CORE_REPLACED && !why[0], "the first request has an answer");
-    check(core_answer(core, fails, why) == CORE_FAILED && strstr(why, "nonexistent"), "the answer is: %s", why);
+    check(core_answer(core, loads, why) == ANSWER_REPLACED && !why[0], "the first request has an answer");
+    check(core_answer(core, fails, why) == ANSWER_FAILED && strstr(why, "nonexistent"), "the answer is: %s", why);
     core_free(core);
 }
 
 static void a_state_and_a_backend_come_later_without_a_worker(const char *backend)
 {
-    char state[CORE_PATH_BYTES], playing[CORE_PATH_BYTES], status[CORE_STATUS_BYTES];
+    char state[CORE_PATH_BYTES], playing[CORE_PATH_BYTES];
     struct core *core = open_core(&variants[STEREO], CORE_NO_WORKER);
     core_activate(core);
     core_shipped_path(core, "plate.wav", state);
-    check(!core_restore_masks(core, state, ""), "a worker loads the mask");
+    core_restore_masks(core, CORE_KEEP_SIDE, state, "");
+    check(!core_has_work(core), "a worker loads the mask");
     core_deactivate(core);
     check(core_activate(core), "the mask is not loaded");
-    core_get_status(core, playing, status);
+    hc_live_mask(live_seen, playing, sizeof playing);
     check(strcmp(playing, state) == 0, "%s plays", playing);
     core_deactivate(core);
     core_set(core, BACKEND, BACKEND_GPU);
@@ -304,7 +355,7 @@ static void a_path_that_is_too_long_is_refused(const char *backend)
     path[CORE_PATH_BYTES] = '\0';
     for (int is_active = 1; is_active >= 0; is_active--) {
         check(core_choose_mask(s.core, path) == 0, "active %d: %zu characters", is_active, strlen(path));
-        core_get_mask(s.core, mask);
+        core_get_side_mask(s.core, SIDE_A, mask);
         check(strcmp(mask, "/x.wav") == 0, "active %d: the mask is %s", is_active, mask);
         core_deactivate(s.core);
     }
@@ -321,8 +372,8 @@ static void an_answer_comes_with_its_mask(const char *backend)
     for (int i = 1; i < 100; i++) {
         const uint64_t number = core_choose_mask(s.core, masks[i % 2]);
         const double end = now_s() + 10;
-        while (core_answer(s.core, number, why) == CORE_PENDING && now_s() < end) {}
-        core_get_mask(s.core, path);
+        while (core_answer(s.core, number, why) == ANSWER_PENDING && now_s() < end) {}
+        core_get_side_mask(s.core, SIDE_A, path);
         check(strcmp(path, masks[i % 2]) == 0, "request %d: the session has %s", i, path);
     }
     stage_close(&s);
@@ -372,7 +423,7 @@ static void a_file_that_cannot_be_loaded_changes_no_side(const char *backend)
         uint64_t number = core_request_mask(s.core, side, "/nonexistent/mask.wav", strlen("/nonexistent/mask.wav"));
         work(&s);
         check_sides(&s, y, x, y, "/nonexistent/mask.wav");
-        check(core_answer(s.core, number, why) == CORE_FAILED && why[0], "side %d has no answer", side);
+        check(core_answer(s.core, number, why) == ANSWER_FAILED && why[0], "side %d has no answer", side);
         check_heard(&s, y);
     }
     stage_close(&s);
@@ -464,7 +515,7 @@ static void two_masks_are_equally_loud(const char *backend)
     check(meters.gain_db[SIDE_A] == 0 && meters.gain_db[SIDE_B] < -20, "gains of %.1f and %.1f dB",
           (double)meters.gain_db[SIDE_A], (double)meters.gain_db[SIDE_B]);
     check_sides(&s, loud, quiet, loud, "ok");
-    core_restore_masks(s.core, loud, ""); /* the comparison ends */
+    core_restore_masks(s.core, CORE_KEEP_SIDE, loud, ""); /* the comparison ends */
     work(&s);
     check_heard(&s, loud);
     core_get_meters(s.core, &meters);
@@ -605,6 +656,7 @@ int main(void)
     static const struct test tests[] = {
         TEST(a_stalled_disk_does_not_hold_the_host, false),
         TEST(events_on_every_frame_do_not_cut_the_convolution, false),
+        TEST(an_event_turns_its_own_knob_alone, false),
         TEST(a_load_that_ends_late_leaves_the_mask_of_the_state, false),
         TEST(it_is_loading_until_the_load_has_ended, false),
         TEST(a_state_and_a_backend_come_later_without_a_worker, false),

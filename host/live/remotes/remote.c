@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SUBSCRIBERS = 8, MAX_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100 };
+enum { MAX_SUBSCRIBERS = 8, MAX_ASKERS = 16, SUBSCRIBED_S = 60, PATH_SHOWN = 100, WHY_SHOWN = 500 };
 enum { MAX_ERRORS = 50, MAX_BUDGETS = 16 }; /* max. in a second: errors for each host; hosts that get errors */
 enum { MAX_STATS = 65480 };                 /* bytes: a packet of UDP has 65507, with the path and a type */
 static const double STATE_S = 0.05;
@@ -60,7 +60,8 @@ struct remote {
     struct subscriber subscribers[MAX_SUBSCRIBERS + PANEL_MAX_CLIENTS];
     struct asker askers[MAX_ASKERS]; /* sorted by number */
     int n_subscribers, n_askers;
-    int n_of_panels; /* subscribers that are clients of a panel */
+    uint64_t answered; /* number of the last request whose answer was sent */
+    int n_of_panels;   /* subscribers that are clients of a panel */
     struct error_budget budgets[MAX_BUDGETS];
     struct message_limit refusals;
 };
@@ -272,15 +273,16 @@ static void add_asker(struct remote *r, const struct osc_message *message)
 
 static void answer_askers(struct remote *r)
 {
-    struct session_answer done;
-    while (session_read_answer(r->target->session, &done)) {
+    char why[ANSWER_CAP];
+    enum answer answer;
+    for (; (answer = session_answer(r->target->session, r->answered + 1, why)) != ANSWER_PENDING; r->answered++) {
         bool is_asked = false;
-        for (; r->n_askers > 0 && r->askers[0].number <= done.number; remove_first_asker(r)) {
-            bool is_last = r->askers[0].number == done.number;
-            remote_answer(r, &r->askers[0], is_last && done.is_good, is_last ? done.why : REPLACED);
-            is_asked = is_asked || is_last;
+        why[WHY_SHOWN] = '\0';
+        for (; r->n_askers > 0 && r->askers[0].number == r->answered + 1; remove_first_asker(r)) {
+            remote_answer(r, &r->askers[0], answer == ANSWER_GOOD, answer == ANSWER_REPLACED ? REPLACED : why);
+            is_asked = true;
         }
-        if (!is_asked && !done.is_good) remote_refuse(r, NULL, "/mask", done.why);
+        if (!is_asked && answer == ANSWER_FAILED) remote_refuse(r, NULL, "/mask", why);
     }
 }
 

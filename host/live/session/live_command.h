@@ -58,7 +58,7 @@ struct command_target {          /* what commands change                        
     int list_version;            /* changes with the list                                     */
     int mask;                    /* the mask that was last asked for: its index in `masks`    */
     struct watch watch;          /* watches the mask that was last asked for                  */
-    uint64_t request;            /* number of the last request, for session_read_answer       */
+    uint64_t request;            /* number of the last request, for session_answer            */
     bool compares;               /* the masks of `compared`, at equal loudness                */
     int compared[2];             /* indices of A and B in the list                            */
     char saved[128];             /* name of the preset that was saved last                    */

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ANSWERS = 16 };
 static const double LIMITED_PAUSE_S = 30; /* between two messages about feedback */
 static const time_t LOADER_END_S = 2;     /* the longest wait for a mask that is being loaded */
 
@@ -38,10 +37,7 @@ struct session {
     int n_kept;
     struct watch *watches; /* [n_kept], of `kept`; NULL: no memory, or nothing is kept */
 
-    uint64_t n_requests; /* requests of masks; the last one has this number */
-    pthread_mutex_t lock;
-    struct session_answer answers[MAX_ANSWERS]; /* those that session_read_answer has not read; under lock */
-    uint64_t n_answers, n_read;                 /* the next one goes to n_answers % MAX_ANSWERS; under lock */
+    struct answers answers; /* to requests of masks */
 
     uint64_t said_limited, said_non_finite, said_overflowed; /* counts at the last messages of session_tend */
     double next_limited_s;
@@ -62,21 +58,13 @@ static void say(void *data, int level, const char *text)
 static void session_keep_answer(void *data, uint64_t number, int error, const char *why)
 {
     struct session *s = data;
-    pthread_mutex_lock(&s->lock);
-    struct session_answer *answer = &s->answers[s->n_answers++ % MAX_ANSWERS];
-    *answer = (struct session_answer){.number = number, .is_good = error == HC_OK};
-    snprintf(answer->why, sizeof answer->why, "%s", why);
-    pthread_mutex_unlock(&s->lock);
+    answers_put(&s->answers, number, error, why);
+    answers_publish(&s->answers);
 }
 
-bool session_read_answer(struct session *s, struct session_answer *answer)
+enum answer session_answer(struct session *s, uint64_t number, char why[ANSWER_CAP])
 {
-    pthread_mutex_lock(&s->lock);
-    if (s->n_answers > s->n_read + MAX_ANSWERS) s->n_read = s->n_answers - MAX_ANSWERS;
-    bool is_there = s->n_read < s->n_answers;
-    if (is_there) *answer = s->answers[s->n_read++ % MAX_ANSWERS];
-    pthread_mutex_unlock(&s->lock);
-    return is_there;
+    return answers_get(&s->answers, number, why);
 }
 
 static void *loader(void *arg)
@@ -104,8 +92,9 @@ static void request(struct session *s, const hc_live_change *change)
 
 uint64_t session_request_mask(struct session *s, const char *path)
 {
-    request(s, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path, .number = ++s->n_requests});
-    return s->n_requests;
+    uint64_t number = answers_next(&s->answers);
+    request(s, &(hc_live_change){.size = sizeof(hc_live_change), .mask = path, .number = number});
+    return number;
 }
 
 void session_request_format(struct session *s, int rate, int block)
@@ -234,9 +223,8 @@ bool session_load(const struct session_settings *settings, const char *path, int
 static bool load_first_bank(struct session *s, const char *path, char *why, size_t cap)
 {
     char error[MESSAGE_CAP] = "";
-    hc_live_change change = {.size = sizeof change, .mask = path};
     s->first_error = error;
-    bool good = hc_live_request(s->live, &change) == HC_OK && hc_live_work(s->live) == HC_OK;
+    bool good = hc_live_load(s->live, path, 0) == HC_OK;
     s->first_error = NULL;
     return good || message_write(why, cap, "%s", *error ? error : "the bank cannot be loaded; use a shorter path");
 }
@@ -304,7 +292,7 @@ struct session *session_open(const struct session_settings *settings, const char
     if (mask->n_sources > 0) s->preload = 0; /* no bank is kept ready */
     s->lines = (struct message_limit){.topic = "masks and devices", .max = 50};
     sem_init(&s->wake, 0, 0);
-    pthread_mutex_init(&s->lock, NULL);
+    answers_open(&s->answers);
     if (open_live(s, settings, path, rate, block, mask, why, cap)) {
         s->has_loader = pthread_create(&s->loader, NULL, loader, s) == 0;
         if (s->has_loader) return s;
@@ -337,7 +325,7 @@ bool session_close(struct session *s)
     bool is_clean = hc_live_close(s->live) == HC_OK; /* a device that hangs writes to hc_live's memory only */
     message_limit_tend(&s->lines, true);
     sem_destroy(&s->wake);
-    pthread_mutex_destroy(&s->lock);
+    answers_close(&s->answers);
     free(s->watches);
     free(s);
     return is_clean;

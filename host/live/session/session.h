@@ -6,6 +6,7 @@
 #ifndef SESSION_H
 #define SESSION_H
 
+#include "dsp/base/answers.h"
 #include "dsp/haloconv_live.h"
 #include "live_scene.h"
 
@@ -71,14 +72,8 @@ bool session_can_compare(const struct session *session); /* two masks are kept r
 /* Loads masks that are kept ready again if their files have changed. Call it a few times a second. */
 void session_watch_kept(struct session *session);
 
-struct session_answer {
-    uint64_t number;         /* number of a finished request; earlier requests are finished or replaced               */
-    bool is_good;            /* true: the mask plays or will play next                                                */
-    char why[500];           /* the reason of a failure; may be cut                                                   */
-};
-
-/* Removes and returns the oldest answer to a request of a mask; the last 16 are kept. false: no answer. */
-bool session_read_answer(struct session *session, struct session_answer *answer);
+/* Returns the answer to a request of a mask. */
+enum answer session_answer(struct session *session, uint64_t number, char why[ANSWER_CAP]);
 
 void session_count_xrun(struct session *session); /* [rt] */
 

@@ -4,7 +4,6 @@
 #include "dsp/base/number.h"
 #include "dsp/signal/frequency_curve.h"
 #include "dsp/signal/recursive_filter.h"
-#include "dsp/signal/response_cut.h"
 #include "dsp/signal/transform.h"
 #include "sections.h"
 

@@ -1,6 +1,6 @@
 /* pipewire_convolver - the response of a node "convolver" of PipeWire: a file, a list of files, or a computed one. */
 #include "dsp/base/number.h"
-#include "dsp/signal/hilbert.h"
+#include "dsp/signal/hann.h"
 #include "pipewire.h"
 
 #include <float.h>

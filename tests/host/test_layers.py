@@ -275,7 +275,7 @@ ARROWS = {
     "dsp/engine": {"dsp/backends": ANY, "dsp/device": ANY, "dsp/scene": ANY},
     "dsp/banks": {"dsp/masks": ANY, "dsp/signal": ANY, "dsp/scene": ["bank_check"]},
     "dsp/live": {"dsp/engine": PUBLIC + ["dsp/engine/engine.h"], "dsp/import": PUBLIC,
-                 "dsp/signal": ["dsp/signal/k_weighting.h"], "dsp/banks": PUBLIC, "dsp/scene": PUBLIC},
+                 "dsp/signal": ["k_weighting"], "dsp/banks": PUBLIC, "dsp/scene": PUBLIC},
     "dsp/masks": {},
     "dsp/import": {"dsp/masks": ANY, "dsp/signal": ANY, "dsp/banks": PUBLIC},
     "dsp/signal": {},

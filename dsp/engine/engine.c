@@ -18,7 +18,6 @@
 #include "dsp/base/fork_safety.h"
 #include "dsp/device/outputs.h"
 #include "dsp/scene/scene.h"
-#include "engine_plan.h"
 #include "engine_state.h"
 
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* brutefir_devices - reads BruteFIR's statements `input` and `output`: devices, their channels, and the logical
  * channels that share them. */
-#include "brutefir_fields.h"
+#include "brutefir.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "brutefir_fields.h"
+#include "brutefir.h"
 
 #include <math.h>
 #include <stdio.h>

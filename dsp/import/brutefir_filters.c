@@ -1,5 +1,5 @@
 /* brutefir_filters - reads the statements coeff and filter of BruteFIR. */
-#include "brutefir_fields.h"
+#include "brutefir.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* camilladsp_biquads - reads the filters Biquad and BiquadCombo of CamillaDSP as second-order sections. */
-#include "camilladsp_filters.h"
+#include "camilladsp.h"
 
 #ifdef HC_WITH_YAML
 

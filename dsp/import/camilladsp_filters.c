@@ -1,4 +1,4 @@
-#include "camilladsp_filters.h"
+#include "camilladsp.h"
 
 #ifdef HC_WITH_YAML
 

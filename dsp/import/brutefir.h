@@ -61,7 +61,7 @@ struct brutefir {
 /* Connects the filters, and sets the outputs of the network. */
 void brutefir_network(struct brutefir *b);
 
-/* ---- the values of a statement, and the tables of fields that a structure has ---- */
+/* ---- brutefir_structures.c ---- */
 
 #define BRUTEFIR_REFUSE(b, s, ...) IMPORT_REFUSE((b)->import, (s)->line, (s)->name, __VA_ARGS__)
 #define BRUTEFIR_NOTE(b, s, ...) IMPORT_NOTE((b)->import, (s)->line, (s)->name, __VA_ARGS__)
@@ -75,12 +75,6 @@ bool brutefir_number_fits(struct brutefir *b, const struct statement *s, double 
 
 /* Sets *number to the statement's only value; after an error it stays. */
 void brutefir_int(struct brutefir *b, const struct statement *s, int min, int max, int *number);
-
-/* Checks values of one kind with commas between them, for at most n_channels channels. false: an error was reported. */
-bool brutefir_list_fits(struct brutefir *b, const struct statement *s, enum value_kind kind, int n_channels);
-
-/* Returns the i-th name of a structure: a string, or a number that must be `index`. NULL: an error was reported. */
-const char *brutefir_name(struct brutefir *b, const struct statement *s, int i, int index);
 
 void brutefir_warn_missing(struct brutefir *b, int line, const char *structure, const char *field, const char *usual);
 

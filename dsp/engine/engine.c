@@ -10,7 +10,6 @@
 
 #include "closing.h"
 #include "config.h"
-#include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
 #include "dsp/backends/costs.h"
 #include "dsp/base/await.h"

@@ -1,6 +1,5 @@
 #include "engine_state.h"
 
-#include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
 #include "dsp/backends/costs.h"
 #include "dsp/backends/hybrid.h"

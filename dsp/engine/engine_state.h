@@ -7,7 +7,7 @@
  *   file_blocks.c      blocks of files
  *   parallel_copy.c    blocks of many channels, copied by several threads
  *   device_queue.c     blocks for a device, and the device thread
- *   backend_choice.c   chooses the backend
+ *   backends.c         the list of backends, and the choice of one (dsp/backends)
  *   engine_plan.c      the plan, and the fields of hc_info that describe it
  *   scenes.c           steered sources (dsp/scene)
  */

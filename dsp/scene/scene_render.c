@@ -7,7 +7,6 @@
  *   fade      -           0 to a     a to b     -          b to c     -
  */
 #include "device_bank.h"
-#include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
 #include "dsp/base/struct_copy.h"
 #include "dsp/device/scene_render_backend.h"

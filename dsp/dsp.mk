@@ -1,6 +1,6 @@
 # ---- the library -----------------------------------------------------------------------------------------------------
 # The inner loops are built once for each instruction set; dsp/base/isa.c chooses one when the program starts.
-SIMD_FILES := base/samples cpu/simd cpu/scene_simd fft/fft_long fft/fft_products
+SIMD_FILES := base/samples cpu/simd fft/fft_long fft/fft_products
 ISAS := base $(if $(filter x86_64,$(MACHINE)),v3 v4)
 SIMD_FLAGS_base := -ffp-contract=fast
 SIMD_FLAGS_v3 := -ffp-contract=fast -march=x86-64-v3

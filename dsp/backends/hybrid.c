@@ -1,6 +1,5 @@
 #include "hybrid.h"
 
-#include "backend_choice.h"
 #include "backends.h"
 #include "dsp/base/await.h"
 #include "dsp/device/delayed_tail.h"

@@ -6,10 +6,10 @@
  *   new entry  h = sum w_i h_i(t + d_i - sum w_j d_j) over the three entries i around the direction, with barycentric
  *              weights w and onsets d: the delay is interpolated apart from the aligned responses, for each output
  */
+#include "alignment.h"
 #include "bank.h"
 #include "directions.h"
 #include "dsp/base/error.h"
-#include "fractional_delay.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* bank_load - hc_bank_load and the other calls for hc_bank_data: chooses the reader of a path, then delays, resamples
- * and scales the bank. The readers: sofa.c, bank_csv.c, bank_folder.c, bank_sounds.c (a single sound file). */
+ * and scales the bank. The readers: sofa.c; bank_sounds.c (lists, folders, single sound files). */
+#include "alignment.h"
 #include "bank.h"
 #include "directions.h"
 #include "dsp/base/error.h"
 #include "dsp/base/memory.h"
 #include "dsp/masks/mask_file.h"
 #include "dsp/scene/device_bank.h"
-#include "onset.h"
 
 #include <math.h>
 #include <stdlib.h>

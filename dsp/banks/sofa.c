@@ -14,12 +14,12 @@
 #include "dsp/masks/mask_file.h"
 #include "dsp/signal/transform.h"
 #include "sofa_reader.h"
-#include "sofa_units.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MAX_DELAY = 1 << 20, MAX_RATE = 100000000 };
 
@@ -36,12 +36,72 @@ struct sofa {
     double step_hz;
 };
 
-/* Replaces the control characters in a text of the file, which a message quotes. */
-static const char *plain(char *text)
+/* ---- units, as AES69 and the programs that write such files spell them ------------------------------------------- */
+
+enum sofa_quantity { SOFA_ANGLE, SOFA_LENGTH, SOFA_FREQUENCY, SOFA_TIME, SOFA_FRAMES };
+
+struct sofa_unit {
+    const char *name;
+    enum sofa_quantity quantity;
+    double scale; /* factor that converts a value to degrees, metres, hertz, seconds or frames */
+};
+
+/* Names are in the singular: a final s in a file is ignored. */
+static const struct sofa_unit unit_names[] = {
+    {"degree", SOFA_ANGLE, 1},
+    {"deg", SOFA_ANGLE, 1},
+    {"\xc2\xb0", SOFA_ANGLE, 1},
+    {"radian", SOFA_ANGLE, 180 / M_PI},
+    {"rad", SOFA_ANGLE, 180 / M_PI},
+    {"metre", SOFA_LENGTH, 1},
+    {"meter", SOFA_LENGTH, 1},
+    {"m", SOFA_LENGTH, 1},
+    {"centimetre", SOFA_LENGTH, 1e-2},
+    {"centimeter", SOFA_LENGTH, 1e-2},
+    {"cm", SOFA_LENGTH, 1e-2},
+    {"millimetre", SOFA_LENGTH, 1e-3},
+    {"millimeter", SOFA_LENGTH, 1e-3},
+    {"mm", SOFA_LENGTH, 1e-3},
+    {"hertz", SOFA_FREQUENCY, 1},
+    {"hz", SOFA_FREQUENCY, 1},
+    {"kilohertz", SOFA_FREQUENCY, 1e3},
+    {"khz", SOFA_FREQUENCY, 1e3},
+    {"second", SOFA_TIME, 1},
+    {"sec", SOFA_TIME, 1},
+    {"s", SOFA_TIME, 1},
+    {"millisecond", SOFA_TIME, 1e-3},
+    {"ms", SOFA_TIME, 1e-3},
+    {"microsecond", SOFA_TIME, 1e-6},
+    {"us", SOFA_TIME, 1e-6},
+    {"sample", SOFA_FRAMES, 1},
+    {"frame", SOFA_FRAMES, 1},
+};
+
+/* Finds the unit name[length], which has no blanks around it. NULL: unknown. */
+static const struct sofa_unit *sofa_unit_find(const char *name, size_t length)
 {
-    for (char *at = text; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == 127) *at = '?';
-    return text;
+    for (size_t i = 0; i < sizeof unit_names / sizeof *unit_names; i++) {
+        size_t n = strlen(unit_names[i].name);
+        bool is_plural = length == n + 1 && n > 2 && (name[n] | 32) == 's';
+        if ((length == n || is_plural) && strncasecmp(name, unit_names[i].name, n) == 0) return &unit_names[i];
+    }
+    return NULL;
+}
+
+/* Reads the attribute Units, up to three names separated by commas. Returns their number; -1: a name is unknown, or
+ * more than three. */
+static int sofa_units_read(const char *text, const struct sofa_unit *units[3])
+{
+    int n = 0;
+    text += strspn(text, " ");
+    while (*text) {
+        size_t length = strcspn(text, ","), end = length;
+        while (end > 0 && text[end - 1] == ' ') end--;
+        if (n == 3 || !(units[n++] = sofa_unit_find(text, end))) return -1;
+        text += length;
+        if (*text == ',') text += 1 + strspn(text + 1, " ");
+    }
+    return n;
 }
 
 /* ---- variables --------------------------------------------------------------------------------------------------- */
@@ -65,6 +125,13 @@ static void lacks(struct sofa *sofa, const char *name, const char *attribute)
              attribute);
 }
 
+static int refuse_values(const struct sofa *sofa, const char *name, struct reason *why)
+{
+    return fail(HC_EFILE, why,
+                "%s: %s cannot be read: the file is damaged or cut short; download it again, or restore it", sofa->path,
+                name);
+}
+
 /* Reads a variable of n values into *values. */
 static int values_read(const struct sofa *sofa, const char *name, size_t n, float **values, struct reason *why)
 {
@@ -74,9 +141,7 @@ static int values_read(const struct sofa *sofa, const char *name, size_t n, floa
     if (sofa->reader.read(sofa->reader.file, name, n, *values)) return HC_OK;
     free(*values);
     *values = NULL;
-    return fail(HC_EFILE, why,
-                "%s: %s cannot be read: the file is damaged or cut short; download it again, or restore it", sofa->path,
-                name);
+    return refuse_values(sofa, name, why);
 }
 
 /* Reads the unit of a variable, which must be of quantity a or b. *unit NULL: no unit. The message names `known`. */
@@ -89,7 +154,7 @@ static int unit_read(struct sofa *sofa, const char *name, struct sofa_variable *
     if (n == 0) lacks(sofa, name, "Units");
     if (n == 0 || (*unit && ((*unit)->quantity == a || (*unit)->quantity == b))) return HC_OK;
     return fail(HC_EINVAL, why, "%s: %s is in the unit \"%s\", and only %s can be read; repair its attribute Units",
-                sofa->path, name, plain(v->units), known);
+                sofa->path, name, v->units, known);
 }
 
 struct triplets {      /* coordinates for each measurement or for all */
@@ -113,7 +178,7 @@ static int coordinates_read(struct sofa *sofa, const char *name, struct sofa_var
                     name);
     if (*v->type && strcmp(v->type, "spherical") != 0 && strcmp(v->type, "cartesian") != 0)
         return fail(HC_EINVAL, why, "%s: %s is in \"%s\" coordinates; use a file with spherical or cartesian ones",
-                    sofa->path, name, plain(v->type));
+                    sofa->path, name, v->type);
     /* Files without the attribute Type may still have units. */
     triplets->is_spherical = *v->type ? strcmp(v->type, "spherical") == 0 : n > 0 && units[0]->quantity == SOFA_ANGLE;
     bool good = n == 0 || n == 1 || n == 3;
@@ -128,7 +193,7 @@ static int coordinates_read(struct sofa *sofa, const char *name, struct sofa_var
     return fail(
         HC_EINVAL, why,
         "%s: %s has %s coordinates in the units \"%s\", and only %s can be read; repair its attributes Type and Units",
-        sofa->path, name, triplets->is_spherical ? "spherical" : "cartesian", plain(v->units),
+        sofa->path, name, triplets->is_spherical ? "spherical" : "cartesian", v->units,
         triplets->is_spherical ? "degree or radian, and metre for distances" : "metre, centimetre, millimetre");
 }
 
@@ -315,7 +380,8 @@ static int kind_read(struct sofa *sofa, struct reason *why)
     sofa->reader.text(sofa->reader.file, "Conventions", conventions);
     sofa->reader.text(sofa->reader.file, "SOFAConventions", sofa->convention);
     sofa->reader.text(sofa->reader.file, "DataType", data_type);
-    plain(sofa->convention), plain(data_type);
+    text_clean(sofa->convention);
+    text_clean(data_type);
     if (strcmp(conventions, "SOFA") != 0)
         return fail(HC_EINVAL, why, "%s: its attribute Conventions is not SOFA; give a SOFA file", sofa->path);
     sofa->taps_before_emitters = strcmp(data_type, "FIR-E") == 0;
@@ -528,10 +594,7 @@ static int sofa_samples_read(const struct sofa *sofa, struct bank *bank, struct 
         error = spectra_read(sofa, bank, why);
     } else if (!sofa->has_emitters) {
         if (!sofa->reader.read(sofa->reader.file, "Data.IR", n, bank->taps))
-            error =
-                fail(HC_EFILE, why,
-                     "%s: Data.IR cannot be read: the file is damaged or cut short; download it again, or restore it",
-                     sofa->path);
+            error = refuse_values(sofa, "Data.IR", why);
     } else {
         float *values;
         error = values_read(sofa, "Data.IR", n, &values, why);

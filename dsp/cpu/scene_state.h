@@ -1,5 +1,5 @@
-/* scene_state - the state of the moving sources on the CPU. scene_cpu.c makes it. scene_head.c computes the head inside
- * the call. scene_tail.c computes the tail levels before they are due. */
+/* scene_state - the state of the moving sources on the CPU. scene_cpu.c makes it, and computes the head
+ * inside the call. scene_tail.c computes the tail levels before they are due. */
 #ifndef HALOCONV_SCENE_STATE_H
 #define HALOCONV_SCENE_STATE_H
 
@@ -50,14 +50,6 @@ static inline size_t scene_scratch_floats(const struct scene_cut *cut)
  * spectrum goes into the entry of hop `hop` of its FDL. [rt] */
 void scene_source_transform(const struct scene_state *s, int level, int source, int64_t end, int n_zeros, int64_t hop,
                             float *scratch);
-
-/* ---- head: inside the call --------------------------------------------------------------------------------------- */
-
-/* false: no memory; the caller must call scene_head_close then, too. [setup] */
-bool scene_head_open(struct scene_state *s);
-void scene_head_close(struct scene_state *s);
-double scene_head_floats(const struct scene_cut *cut, int n_out);
-void scene_head_play(struct scene_state *s, const struct scene_call *call); /* [rt] */
 
 /* ---- tail levels: scene_tail.c ----------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #ifndef HALOCONV_SIMD_H
 #define HALOCONV_SIMD_H
 
+#include "dsp/base/isa.h"
 #include "dsp/device/scene_pieces.h"
 #include "dsp/fft/fft.h"
 
@@ -39,7 +40,13 @@ struct simd {
     void (*scene_sum)(float *now, float *next, const struct scene_sum *sum);
 };
 
+extern const struct simd simd_base, simd_v3, simd_v4;
+
 /* Returns the fastest build that this processor runs. */
-const struct simd *simd_choose(void);
+static inline const struct simd *simd_choose(void)
+{
+    static const struct simd *const builds[] = ISA_BUILDS(simd);
+    return builds[isa_best()];
+}
 
 #endif

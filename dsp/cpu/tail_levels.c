@@ -4,6 +4,211 @@
 #include "tail_state.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* ---- a level's FDL ----------------------------------------------------------------------------------------------- */
+
+enum {
+    MAX_LEVEL_GROUP = 16, /* outputs that share a pass over the FDL while a chunk of it is in the cache */
+    MAX_RINGS = 32,       /* max. rings in a call of fft_products.rings */
+};
+
+/* Returns a number that is no power of two: rows that lie a power of two apart share few sets of the cache. */
+static size_t row_floats(const struct tail_level *l)
+{
+    return (size_t)l->fdl_entries * FFT_CHUNK + FFT_LANES;
+}
+
+static size_t level_fdl_floats(const struct tail *tail, const struct tail_level *l)
+{
+    return (size_t)tail->n_in * l->fft->n_chunks * row_floats(l);
+}
+
+static bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct plan_level *plan, int n_routes)
+{
+    l->size = plan->size;
+    l->fdl_entries = plan->n_partitions;
+    l->newest = -1;
+    l->fft = fft_get(l->size);
+    if (!l->fft) return false;
+    int n_channels = tail->n_in > tail->n_out ? tail->n_in : tail->n_out;
+    l->group = n_routes <= 2 * n_channels ? 1 : tail->n_out < MAX_LEVEL_GROUP ? tail->n_out : MAX_LEVEL_GROUP;
+    size_t row = row_floats(l);
+    l->in_stride = l->group > 1 ? row : row * (size_t)l->fft->n_chunks;
+    l->chunk_stride = l->group > 1 ? row * (size_t)tail->n_in : row;
+    l->fdl = memory_packed(level_fdl_floats(tail, l));
+    l->oldest = memory_packed((size_t)tail->n_in * 2 * (size_t)l->size);
+    return l->fdl && l->oldest;
+}
+
+static void tail_level_close(struct tail_level *l)
+{
+    fft_put(l->fft);
+    memory_packed_free(l->fdl);
+    memory_packed_free(l->oldest);
+}
+
+static void tail_level_clear(const struct tail *tail, struct tail_level *l)
+{
+    memset(l->fdl, 0, level_fdl_floats(tail, l) * sizeof(float));
+    l->newest = -1;
+}
+
+void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_t block, int in, float *work, int step)
+{
+    const float *before = input_ring_at(&tail->history, in, (block - 1) * l->size);
+    const float *now = input_ring_at(&tail->history, in, block * l->size);
+    l->fft->steps->columns_in(l->fft, work, before, now, step);
+}
+
+void tail_rows_in(const struct tail_level *l, bool is_oldest, int in, float *work, int step)
+{
+    float *to = l->oldest + (size_t)in * 2 * (size_t)l->size;
+    if (!is_oldest) to = l->fdl + (size_t)in * l->in_stride + (size_t)(l->newest % l->fdl_entries) * FFT_CHUNK;
+    l->fft->steps->rows_in(l->fft, work, to, is_oldest ? FFT_CHUNK : l->chunk_stride, step);
+}
+
+int64_t tail_oldest_block(const struct tail_level *l, int64_t block)
+{
+    return block - l->fdl_entries + 1;
+}
+
+int tail_sum_chunk(const struct tail *tail, int level, int64_t block, const float *oldest, const struct tail_mask *mask,
+                   int out, int chunk, float *y)
+{
+    const struct tail_level *l = &tail->levels[level];
+    const struct routing *routing = mask->routing;
+    struct fft_ring list[MAX_RINGS];
+    int n = 0, partitions = 0, newest = (int)(block % l->fdl_entries);
+    bool add = false;
+    for (int c = routing->first_cell[out]; c < routing->first_cell[out + 1]; c++) {
+        const struct tail_response *r = &mask->levels[level].responses[routing->cells[c].response];
+        if (r->first == r->end) continue;
+        if (n + 2 > MAX_RINGS) {
+            l->fft->products->rings(y, list, n, add, FFT_CHUNK);
+            add = true;
+            n = 0;
+        }
+        int in = routing->cells[c].in, entry = newest - r->first, n_partitions = r->end - r->first;
+        int apart = oldest && r->end == l->fdl_entries; /* the last partition meets `oldest`, not the FDL */
+        const float *h = r->chunks + (size_t)chunk * r->stride;
+        if (n_partitions > apart)
+            list[n++] = (struct fft_ring){.x = l->fdl + (size_t)in * l->in_stride + (size_t)chunk * l->chunk_stride,
+                                          .h = h,
+                                          .entry = entry < 0 ? entry + l->fdl_entries : entry,
+                                          .n_entries = l->fdl_entries,
+                                          .n_partitions = n_partitions - apart};
+        if (apart)
+            list[n++] = (struct fft_ring){.x = oldest + (size_t)in * 2 * (size_t)l->size + (size_t)chunk * FFT_CHUNK,
+                                          .h = h + (size_t)(n_partitions - 1) * FFT_CHUNK,
+                                          .n_entries = 1,
+                                          .n_partitions = 1};
+        partitions += n_partitions;
+    }
+    l->fft->products->rings(y, list, n, add, FFT_CHUNK);
+    return partitions;
+}
+
+/* ---- a mask's partitions ----------------------------------------------------------------------------------------- */
+
+void tail_mask_free(struct tail_mask *mask)
+{
+    if (!mask) return;
+    for (int i = 0; i < mask->n_levels; i++) {
+        free(mask->levels[i].responses);
+        memory_packed_free(mask->levels[i].chunks);
+        memory_packed_free(mask->levels[i].frames);
+        free(mask->levels[i].out);
+    }
+    free(mask);
+}
+
+/* Computes the spectra of a response's partitions. taps[n_taps] begins at the level's offset. work: [4S]. */
+static void response_transform(const struct tail_level *l, const struct tail_response *r, const float *taps, int n_taps,
+                               float *work)
+{
+    for (int p = r->first; p < r->end; p++)
+        partition_transform(l->fft, taps, n_taps, p, work, r->chunks + (size_t)(p - r->first) * FFT_CHUNK, r->stride);
+}
+
+static int output_partitions(const struct tail_mask *mask, const struct tail_mask_level *ml, int out)
+{
+    const struct routing *routing = mask->routing;
+    int n = 0;
+    for (int c = routing->first_cell[out]; c < routing->first_cell[out + 1]; c++) {
+        const struct tail_response *r = &ml->responses[routing->cells[c].response];
+        n += r->end - r->first;
+    }
+    return n;
+}
+
+/* Allocates memory for the partitions that partitions_find found. If a group has several outputs, one chunk of all
+ * responses is contiguous; otherwise all chunks of one response are. */
+static bool mask_level_alloc(const struct tail *tail, struct tail_mask *mask, const struct tail_level *l,
+                             struct tail_mask_level *ml)
+{
+    size_t all = 0, n_chunks = (size_t)l->fft->n_chunks;
+    for (int r = 0; r < mask->n_responses; r++)
+        all += (size_t)(ml->responses[r].end - ml->responses[r].first) * FFT_CHUNK;
+    for (int o = 0; o < tail->n_out; o++) {
+        int n = output_partitions(mask, ml, o);
+        ml->products += n;
+        ml->n_outs += n > 0;
+    }
+    ml->chunks = memory_packed(all * n_chunks);
+    ml->frames = memory_packed((size_t)ml->n_outs * 2 * (size_t)l->size);
+    if (!ml->chunks || !ml->frames) return false;
+    float *chunks = ml->chunks, *frames = ml->frames;
+    for (int i = 0; i < mask->n_responses; i++) {
+        struct tail_response *r = &ml->responses[i];
+        size_t floats = (size_t)(r->end - r->first) * FFT_CHUNK; /* floats of one chunk */
+        r->chunks = chunks;
+        r->stride = l->group > 1 ? all : floats;
+        chunks += l->group > 1 ? floats : floats * n_chunks;
+    }
+    for (int o = 0; o < tail->n_out; o++) {
+        if (output_partitions(mask, ml, o) == 0) continue;
+        ml->out[o] = frames;
+        frames += 2 * (size_t)l->size;
+    }
+    return true;
+}
+
+static bool mask_level_make(const struct tail *tail, struct tail_mask *mask, int i, int offset,
+                            const struct matrix *matrix, float *work)
+{
+    const struct tail_level *l = &tail->levels[i];
+    struct tail_mask_level *ml = &mask->levels[i];
+    ml->responses = calloc((size_t)matrix->n_responses + 1, sizeof *ml->responses);
+    ml->out = calloc((size_t)tail->n_out, sizeof *ml->out);
+    if (!ml->responses || !ml->out) return false;
+    for (int r = 0; r < matrix->n_responses; r++) { /* taps past the level's end belong to later levels */
+        int max = l->fdl_entries * l->size, n_taps = matrix->n_taps[r] - offset;
+        partitions_find(matrix->taps[r] + offset, n_taps < max ? n_taps : max, l->size, &ml->responses[r].first,
+                        &ml->responses[r].end);
+    }
+    if (!mask_level_alloc(tail, mask, l, ml)) return false;
+    for (int r = 0; r < matrix->n_responses; r++)
+        response_transform(l, &ml->responses[r], matrix->taps[r] + offset, matrix->n_taps[r] - offset, work);
+    return true;
+}
+
+struct tail_mask *tail_mask_make(const struct tail *tail, const struct plan *plan, const struct matrix *matrix,
+                                 const struct routing *routing)
+{
+    struct tail_mask *mask = calloc(1, sizeof *mask);
+    float *work = memory_floats(4 * (size_t)tail->levels[tail->n_levels - 1].size);
+    bool good = mask && work;
+    if (good) *mask = (struct tail_mask){.n_responses = matrix->n_responses, .routing = routing};
+    for (int i = 0; i < tail->n_levels && good; i++) {
+        mask->n_levels = i + 1;
+        good = mask_level_make(tail, mask, i, plan->tail_levels[i].offset, matrix, work);
+    }
+    free(work);
+    if (good) return mask;
+    tail_mask_free(mask);
+    return NULL;
+}
 
 /* ---- open and close ---------------------------------------------------------------------------------------------- */
 

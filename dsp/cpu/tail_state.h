@@ -1,8 +1,8 @@
 /* tail_state - structs and functions that the files of the tail levels share. Other files include tail_levels.h.
  *
- *   tail_levels.c    a hop: the output that is due, the input history, masks that are prepared and retired
- *   tail_fdl.c       a level's FDL (frequency-domain delay line): layout, filling, products with a mask's partitions
- *   tail_mask.c      a mask's partitions: memory layout, spectra
+ *   tail_levels.c    a level's FDL (frequency-domain delay line): layout, filling, products with a mask's partitions;
+ *                    a mask's partitions: memory layout, spectra; a hop: the output that is due, the input history, masks
+ *                    that are prepared and retired
  *   tail_slices.c    the scheduler without threads: every hop does an equal slice of the work, step by step
  *   tail_pool.c      the scheduler with a real-time pool: threads do whole jobs as soon as a block is complete
  *
@@ -100,10 +100,6 @@ struct tail_mask *tail_find_missing(const struct tail *tail, int level, int64_t 
 /* Is any prepared mask not ready yet? */
 bool tail_is_preparing(const struct tail *tail);
 
-/* ---- tail_fdl.c ---- */
-bool tail_level_open(const struct tail *tail, struct tail_level *l, const struct plan_level *plan, int n_routes);
-void tail_level_close(struct tail_level *l);
-void tail_level_clear(const struct tail *tail, struct tail_level *l);
 /* Does a step of an input's transform over columns: blocks `block` - 1 and `block` -> work[2S]. */
 void tail_columns_in(const struct tail *tail, const struct tail_level *l, int64_t block, int in, float *work, int step);
 /* Does a step over rows: work[2S] -> the FDL entry of the block `newest` or, if is_oldest, `oldest`. */

@@ -16,7 +16,7 @@ struct scene_term {     /* a source plays the sum of its terms, each weight * (x
     hc_bank *bank;      /* see hc_bank.h                                                                              */
     int source, entry;
     float weight;
-    float target;       /* the weight at the end of the fade (dsp/scene/scene_steering.c)                                   */
+    float target;       /* the weight at the end of the fade (dsp/scene/scene.c)                                            */
 };
 
 struct scene_mix {      /* the terms of all sources, sorted by source                                                 */

@@ -10,7 +10,6 @@
 
 #include "closing.h"
 #include "config.h"
-#include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
 #include "dsp/backends/costs.h"
 #include "dsp/base/await.h"
@@ -18,7 +17,6 @@
 #include "dsp/base/fork_safety.h"
 #include "dsp/device/outputs.h"
 #include "dsp/scene/scene.h"
-#include "engine_plan.h"
 #include "engine_state.h"
 
 #include <limits.h>

@@ -1,11 +1,9 @@
-#include "engine_plan.h"
+#include "engine_state.h"
 
-#include "dsp/backends/backend_choice.h"
 #include "dsp/backends/backends.h"
 #include "dsp/backends/costs.h"
 #include "dsp/backends/hybrid.h"
 #include "dsp/device/resident_split.h"
-#include "engine_state.h"
 
 #include <math.h>
 #include <string.h>

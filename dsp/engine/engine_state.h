@@ -7,7 +7,7 @@
  *   file_blocks.c      blocks of files
  *   parallel_copy.c    blocks of many channels, copied by several threads
  *   device_queue.c     blocks for a device, and the device thread
- *   backend_choice.c   chooses the backend
+ *   backends.c         the list of backends, and the choice of one (dsp/backends)
  *   engine_plan.c      the plan, and the fields of hc_info that describe it
  *   scenes.c           steered sources (dsp/scene)
  */
@@ -92,5 +92,17 @@ int engine_scene_open(hc_engine *e, int device, struct reason *why);
 
 /* Frees all masks, when the engine closes. [setup] */
 void engine_masks_free(hc_engine *e);
+
+/* ---- engine_plan.c ---- */
+
+/* Makes the plan by the costs of a backend's device, and stores these costs. device -1: the costs of the device that
+ * was measured last; no device is touched. Backend hybrid gets a *tail_plan, which plan->tail_plan points to, if the
+ * responses are longer than the head. Returns whether the costs were measured on this machine. [setup] */
+bool plan_make(const struct backend *backend, int device, const hc_config *config, struct plan *plan,
+               struct plan *tail_plan, struct plan_costs *costs);
+
+/* Fills the fields of *info that describe the plan. The other fields stay. */
+void plan_report(const struct backend *backend, const struct plan *plan, const struct plan_costs *costs,
+                 const struct plan_shape *shape, hc_info *info);
 
 #endif

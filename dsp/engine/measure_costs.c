@@ -1,7 +1,7 @@
 /* measure_costs - hc_measure: measures the costs of a backend, and keeps them for later plans; measures the copies
  * of a GPU. */
 #include "config.h"
-#include "dsp/backends/backend_choice.h"
+#include "dsp/backends/backends.h"
 #include "dsp/backends/costs.h"
 #include "dsp/backends/gpu_module.h"
 #include "dsp/base/await.h"

@@ -15,9 +15,9 @@ int engine_scene_open(hc_engine *e, int device, struct reason *why)
         .device = device,
         .shape = {
             .n_sources = c->n_sources, .n_out = c->n_out, .n_threads = c->n_threads, .buffer_stride = e->plan.block}};
-    void (*plan_make)(struct scene_plan *, int, int, int, int) =
+    void (*divide)(struct scene_plan *, int, int, int, int) =
         setup.backend->plan_make ? setup.backend->plan_make : scene_plan_make;
-    plan_make(&setup.plan, c->rate, c->block, c->steer_fade, c->bank_taps);
+    divide(&setup.plan, c->rate, c->block, c->steer_fade, c->bank_taps);
     e->has_device_tail = e->has_device_tail || (e->backend->tail && setup.plan.n_levels > 1);
     return scene_open(&setup, &e->scene, why);
 }

@@ -1,4 +1,4 @@
-#include "brutefir_fields.h"
+#include "brutefir.h"
 
 #include <stdio.h>
 #include <stdlib.h>

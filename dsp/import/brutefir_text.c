@@ -2,7 +2,6 @@
 #include "dsp/base/number.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_DEPTH = 8, MAX_VALUES = 4096 };
@@ -221,17 +220,12 @@ static struct statement *read_block(struct brutefir_parser *p, const char *name)
 
 struct statement *brutefir_parse(struct import *import)
 {
-    struct brutefir_parser *p = calloc(1, sizeof *p);
-    if (!p) {
-        import->c->arena->is_short = true;
-        return NULL;
-    }
+    struct brutefir_parser *p = arena_alloc(import->c->arena, 1, sizeof *p);
+    if (!p) return NULL;
     p->import = import;
     p->at = import->text;
     p->line = 1;
-    struct statement *first = read_statements(p);
-    free(p);
-    return first;
+    return read_statements(p);
 }
 
 bool brutefir_is_text(const char *text, size_t bytes)

@@ -1,5 +1,5 @@
-/* configuration_sounds - the sound files that a configuration names: reads each of them once, and resamples the
- * excerpts that the configuration plays. configuration_folders.h finds their paths.
+/* configuration_sounds - the sound files that a configuration names: finds their paths, reads each of them once, and
+ * resamples the excerpts that the configuration plays. A file is in the configuration's folder or in that of a /cd.
  *
  *   sound     a file, read whole
  *   excerpt   `length` frames from `offset` on of one channel of a sound
@@ -7,8 +7,14 @@
 #ifndef HALOCONV_CONFIGURATION_SOUNDS_H
 #define HALOCONV_CONFIGURATION_SOUNDS_H
 
-#include "configuration_folders.h"
+#include "configuration.h"
 #include "dsp/masks/raw_samples.h"
+
+struct folder {              /* a folder that a /cd names                                                       */
+    const char *path;        /* the path in the text                                                            */
+    int line;
+    const char *found;       /* the path that exists; NULL: not searched for yet                                */
+};
 
 struct sound {               /* one sound for each name in a folder and each way of reading it                  */
     struct folder *folder;   /* NULL: the configuration's own                                                   */
@@ -26,6 +32,9 @@ struct sound {               /* one sound for each name in a folder and each way
     char *why;
     struct excerpt first;
 };
+
+/* Is the folder of a /cd in one of the places where its files are looked for, or one with %r? */
+bool configuration_folder_exists(const struct configuration *configuration, const char *path);
 
 /* Finds or adds the sound of this name in the folder of the last /cd. NULL: the arena is short. */
 struct sound *configuration_file(struct configuration *configuration, const char *name);

@@ -228,11 +228,8 @@ static bool convolver_path_read(struct convolver_reader *r)
 
 static void read_convolver(struct import *import)
 {
-    struct convolver_reader *r = calloc(1, sizeof *r);
-    if (!r) {
-        import->c->arena->is_short = true;
-        return;
-    }
+    struct convolver_reader *r = arena_alloc(import->c->arena, 1, sizeof *r);
+    if (!r) return;
     r->import = import;
     r->at = import->text;
     if (head_read(r) && delay_lines_read(r)) {
@@ -241,7 +238,6 @@ static void read_convolver(struct import *import)
         if (n == 0 && !import->c->diagnostics.n_errors) IMPORT_REFUSE(import, 0, NULL, "has no path; add one");
         for (int out = 0; out < import->c->n_out; out++) network_output(&import->network, out, r->out[out]);
     }
-    free(r);
 }
 
 /* Is this Convolver's format? Yes if the first line has three or four numbers. */

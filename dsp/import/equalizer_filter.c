@@ -4,7 +4,6 @@
 #include "dsp/base/number.h"
 #include "dsp/signal/frequency_curve.h"
 #include "dsp/signal/recursive_filter.h"
-#include "dsp/signal/response_cut.h"
 #include "dsp/signal/transform.h"
 #include "sections.h"
 
@@ -147,18 +146,9 @@ static bool section_read(struct section *s, const struct type *type, const char 
     if (type->has_gain) gain = number_behind(parameters, "Gain", "dB", &s->gain_db, why);
     if (hz == NUMBER_WRONG || gain == NUMBER_WRONG || number_behind(parameters, "Q", "", &q, why) == NUMBER_WRONG)
         return false;
-    if (s->hz <= 0) {
-        fail(0, why, "has no frequency; write Fc and a number of Hz above 0");
-        return false;
-    }
-    if (gain == NUMBER_ABSENT) {
-        fail(0, why, "has no gain; write Gain and a number of dB");
-        return false;
-    }
-    if (fabs(s->gain_db) > 200) {
-        fail(0, why, "the gain is %g dB; give -200 to 200 dB", s->gain_db);
-        return false;
-    }
+    if (s->hz <= 0) return fail(0, why, "has no frequency; write Fc and a number of Hz above 0");
+    if (gain == NUMBER_ABSENT) return fail(0, why, "has no gain; write Gain and a number of dB");
+    if (fabs(s->gain_db) > 200) return fail(0, why, "the gain is %g dB; give -200 to 200 dB", s->gain_db);
     if (!type->has_gain && number_behind(parameters, "Gain", "dB", &unused, why) > NUMBER_WRONG && unused != 0)
         fail(0, why, "Gain has no effect on %s; write it in a line Preamp", type->name);
     if (is_shelf(type)) {
@@ -167,15 +157,13 @@ static bool section_read(struct section *s, const struct type *type, const char 
         if (number_behind(parameters, "BW Oct", "", &unused, why) > NUMBER_WRONG)
             fail(0, why, "BW Oct has no effect on a shelf; write Q");
         if (shape_shelf(s, type, slope, q)) return true;
-        fail(0, why, "this slope or Q makes no shelf; give a slope of up to 12 dB, and a Q above 0");
-        return false;
+        return fail(0, why, "this slope or Q makes no shelf; give a slope of up to 12 dB, and a Q above 0");
     }
     if (number_behind(parameters, "BW Oct", "", &s->octaves, why) == NUMBER_WRONG) return false;
     if (q != 0 && s->octaves > 0) fail(0, why, "Q has no effect beside BW Oct; remove one of them");
     s->q = q != 0 ? q : type->q;
     if (s->q > 0 || s->octaves > 0) return true;
-    fail(0, why, "has no Q; write Q, or BW Oct, and a number above 0");
-    return false;
+    return fail(0, why, "has no Q; write Q, or BW Oct, and a number above 0");
 }
 
 /* ---- IIR with coefficients ---------------------------------------------------------------------- */
@@ -199,10 +187,8 @@ static bool iir_read(struct network *net, const char *parameters, int line, cons
     const char *at = strstr(parameters, "Coefficients"), *end;
     double order = 0;
     if (!f) return true;
-    if (!at || number_behind(parameters, "Order", "", &order, why) != NUMBER_BARE || order < 1 || order > MAX_ORDER) {
-        fail(0, why, "needs Order M, 1 to %d, and Coefficients", MAX_ORDER);
-        return false;
-    }
+    if (!at || number_behind(parameters, "Order", "", &order, why) != NUMBER_BARE || order < 1 || order > MAX_ORDER)
+        return fail(0, why, "needs Order M, 1 to %d, and Coefficients", MAX_ORDER);
     f->order = (int)order;
     at += strlen("Coefficients");
     for (int i = 0; i < 2 * (f->order + 1); i++, at = end) {
@@ -211,23 +197,18 @@ static bool iir_read(struct network *net, const char *parameters, int line, cons
         bool is_number = end > at;
         if (*end == ',') end++;
         if (is_number && (!*end || grouped_number_blanks(end) || end[-1] == ',')) continue;
-        fail(0, why, "coefficient %d of %d is not a number; give b0 to b%d and a0 to a%d", i + 1, 2 * (f->order + 1),
-             f->order, f->order);
-        return false;
+        return fail(0, why, "coefficient %d of %d is not a number; give b0 to b%d and a0 to a%d", i + 1,
+                    2 * (f->order + 1), f->order, f->order);
     }
-    if (f->a[0] == 0) {
-        fail(0, why, "a0 is 0, and divides all other coefficients; write another number");
-        return false;
-    }
+    if (f->a[0] == 0) return fail(0, why, "a0 is 0, and divides all other coefficients; write another number");
     double a0 = f->a[0];
     for (int i = 0; i <= f->order; i++) {
         f->b[i] /= a0;
         f->a[i] /= a0;
     }
-    if (!recursion_is_stable(f->a, f->order + 1)) {
-        fail(0, why, "the filter is not stable; its output would grow without bound: correct its a coefficients");
-        return false;
-    }
+    if (!recursion_is_stable(f->a, f->order + 1))
+        return fail(0, why,
+                    "the filter is not stable; its output would grow without bound: correct its a coefficients");
     *filter = filter_computed(net, make_iir, f, line, "Filter");
     return true;
 }
@@ -241,10 +222,8 @@ bool equalizer_filter_read(struct network *net, const char *parameters, int line
     char name[16] = "";
     *filter = NULL;
     if (strncmp(at, "OFF", 3) == 0) return true;
-    if (strncmp(at, "ON", 2) != 0 || !strchr(" \t", at[2])) {
-        fail(0, why, "is neither ON nor OFF; write ON and a type such as PK");
-        return false;
-    }
+    if (strncmp(at, "ON", 2) != 0 || !strchr(" \t", at[2]))
+        return fail(0, why, "is neither ON nor OFF; write ON and a type such as PK");
     at += 2;
     at += strspn(at, " \t");
     size_t length = strcspn(at, " \t");
@@ -259,8 +238,8 @@ bool equalizer_filter_read(struct network *net, const char *parameters, int line
         *filter = filter_of_sections(net, &s, 1, line, "Filter");
         return true;
     }
-    fail(0, why, "%s is not a type of filter; use PK, LP, HP, LPQ, HPQ, BP, NO, AP, LS, HS, LSC, HSC or IIR", name);
-    return false;
+    return fail(0, why, "%s is not a type of filter; use PK, LP, HP, LPQ, HPQ, BP, NO, AP, LS, HS, LSC, HSC or IIR",
+                name);
 }
 
 /* Computes the minimum-phase response of a curve. */

@@ -1,9 +1,9 @@
 /* jconvolver - reads the text format of jconvolver and mcfx_convolver. haloconv-masks(5) has the grammar.
  *
  * Each command takes effect when its line is read: a file is opened then. A /cd sets the folder of the files below it;
- * configuration_folders.c resolves their paths. */
+ * configuration_sounds.c resolves their paths. */
 #include "dsp/base/number.h"
-#include "dsp/signal/hilbert.h"
+#include "dsp/signal/hann.h"
 #include "import.h"
 #include "jconvolver_pairs.h"
 

@@ -1,7 +1,7 @@
 #include "network.h"
 
 #include "dsp/base/error.h"
-#include "dsp/signal/response_cut.h"
+#include "dsp/signal/recursive_filter.h"
 #include "dsp/signal/transform.h"
 
 #include <math.h>

@@ -43,22 +43,11 @@ struct node_type {
     const char *keys;     /* of its config, with blanks between them */
 };
 
-/* Returns the value of a control, which the text names by name or index. */
-double node_control(struct import *import, const struct node *node, int index, double missing);
-
 /* Refuses controls that are not numbers, and warns about controls and keys that the node lacks, which PipeWire ignores,
  * and about a Q that it limits. */
 void node_check_controls(struct import *import, const struct node *node);
 
 #define NODE_REFUSE(import, node, ...) IMPORT_REFUSE(import, (node)->json->line, (node)->statement, __VA_ARGS__)
-
-/* Limits a delay to max_s seconds, and rounds it down to whole frames of the graph, as PipeWire does. */
-double node_whole_frames(const struct import *import, double seconds, double max_s);
-
-/* Convolves a signal with the impulse response that a config names. channel: which channel of the file to use if the config
- * names none. */
-const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
-                                   int channel, const struct signal *in);
 
 extern const struct node_type node_spatializer; /* the only node of type sofa */
 

@@ -1,7 +1,11 @@
-/* pipewire_nodes - the controls and signals of PipeWire's node types; the convolver's response is elsewhere. */
+/* pipewire_nodes - the controls and signals of PipeWire's node types. The response of a "convolver" is a file, a list of
+ * files, or a computed one; those of a "spatializer" (type sofa) are a bank's in one direction. */
+#include "dsp/base/number.h"
+#include "dsp/signal/hann.h"
 #include "pipewire.h"
 #include "sections.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +18,8 @@ enum { MAX_SECTIONS = 64 };
 
 /* ---- controls ----------------------------------------------------------------------------------- */
 
-double node_control(struct import *import, const struct node *node, int index, double missing)
+/* Returns the value of a control, which the text names by name or index. */
+static double node_control(struct import *import, const struct node *node, int index, double missing)
 {
     const char *name = node->type->controls[index];
     char number[4];
@@ -103,7 +108,8 @@ static int comb_make(const void *data, int rate, double **taps, double *rest_db)
     return n;
 }
 
-double node_whole_frames(const struct import *import, double seconds, double max_s)
+/* Limits a delay to max_s seconds, and rounds it down to whole frames of the graph, as PipeWire does. */
+static double node_whole_frames(const struct import *import, double seconds, double max_s)
 {
     int rate = import->c->rate;
     double longest = ceil(floor(max_s * rate) / 64) * 64 - 1;
@@ -288,6 +294,167 @@ static void play_dc_block(struct import *import, struct node *node)
 
 #define CONVOLVER_KEYS "filename gain delay offset length channel | latency resample_quality blocksize tailsize"
 
+#define INLINE_IR "/ir:"
+
+struct convolver { /* the config of an impulse response */
+    struct import *import;
+    const struct node *node;
+    const struct relaxed *json;
+    const char *file;
+    double gain;
+    int offset, length, channel;
+};
+
+static const struct filter *hilbert_response(const struct convolver *v)
+{
+    int length = (v->length > 0 ? v->length : 64) - v->offset, half = length / 2;
+    double *taps = length > 0 && length <= CONFIGURATION_TAPS ? calloc((size_t)length, sizeof *taps) : NULL;
+    if (!taps) {
+        NODE_REFUSE(v->import, v->node, "the Hilbert transformer has %d frames; give a length above its offset",
+                    length);
+        return NULL;
+    }
+    for (int k = 1; k < half; k += 2) {
+        taps[half - k] = v->gain * hilbert_tap(k, half);
+        taps[half + k] = -taps[half - k];
+    }
+    const struct filter *filter =
+        filter_of_taps(&v->import->network, taps, length, v->node->json->line, v->node->statement);
+    free(taps);
+    return filter;
+}
+
+/* Reads a response in the text, "/ir:RATE,VALUE,VALUE...". */
+static const struct filter *inline_response(const struct convolver *v)
+{
+    const char *text = v->file + strlen(INLINE_IR);
+    int n = 0;
+    double rate, value,
+        *taps = malloc((strlen(text) / 2 + 1) * sizeof *taps); /* each value has a digit and a separator */
+    if (!taps) {
+        v->import->c->arena->is_short = true;
+        return NULL;
+    }
+    text = number_read(text, -DBL_MAX, DBL_MAX, &rate);
+    while (text && *(text += strspn(text, ", ")) && (text = number_read(text, -DBL_MAX, DBL_MAX, &value)))
+        taps[n++] = v->gain * value;
+    const struct filter *filter = NULL;
+    if (!text || n == 0 || rate != v->import->c->rate)
+        NODE_REFUSE(v->import, v->node, "\"%.40s\" is not a response for %d Hz; write /ir:%d,VALUE,VALUE ...", v->file,
+                    v->import->c->rate, v->import->c->rate);
+    else
+        filter = filter_of_taps(&v->import->network, taps, n, v->node->json->line, v->node->statement);
+    free(taps);
+    return filter;
+}
+
+/* Reads an excerpt of the file. `length` counts from the start of the file, even if there is an offset. */
+static const struct filter *file_response(const struct convolver *v)
+{
+    struct excerpt excerpt = {.line = v->node->json->line,
+                              .command = v->node->statement,
+                              .gain = (float)v->gain,
+                              .offset = v->offset,
+                              .channel = v->channel,
+                              .is_in_turn = true};
+    if (v->length > 0) excerpt.length = v->length - v->offset;
+    if (v->length > 0 && excerpt.length <= 0) {
+        NODE_REFUSE(v->import, v->node,
+                    "length %d does not exceed offset %d; count the length from the start of the file", v->length,
+                    v->offset);
+        return NULL;
+    }
+    excerpt.sound = configuration_file(v->import->c, v->file);
+    return filter_of_file(&v->import->network, &excerpt);
+}
+
+/* Do two names differ only in one number, which %r can replace? Stores the length of the text before and behind the
+ * number. */
+static bool rate_differs(const char *a, const char *b, size_t *start, size_t *end)
+{
+    size_t same = 0, tail = 0, n = strlen(a), m = strlen(b);
+    while (a[same] && a[same] == b[same]) same++;
+    while (same > 0 && a[same - 1] >= '0' && a[same - 1] <= '9') same--;
+    while (tail < n - same && tail < m - same && a[n - 1 - tail] == b[m - 1 - tail]) tail++;
+    while (tail > 0 && a[n - tail] >= '0' && a[n - tail] <= '9') tail--;
+    *start = same;
+    *end = n - tail;
+    return n - tail > same && strspn(a + same, "0123456789") == n - tail - same &&
+           strspn(b + same, "0123456789") == m - tail - same;
+}
+
+/* Reads a list with a file for each rate. The names become a pattern with %r; if they have none, the first is used.
+ * NULL: an item is no text; an error was reported. */
+static const char *choose_file(const struct convolver *v, const struct relaxed *list)
+{
+    const struct relaxed *first = list->items;
+    size_t start = 0, end = 0;
+    bool is_pattern = first && first->next;
+    if (!first) return "";
+    for (const struct relaxed *item = first; item; item = item->next)
+        if (!relaxed_is(v->import, v->node->statement, item, RELAXED_TEXT, list->key)) return NULL;
+    for (const struct relaxed *item = first->next; item && is_pattern; item = item->next) {
+        size_t item_start, item_end;
+        is_pattern = rate_differs(first->text, item->text, &item_start, &item_end) &&
+                     (item == first->next || (item_start == start && item_end == end));
+        start = item_start;
+        end = item_end;
+    }
+    if (!first->next) return first->text;
+    char *name = is_pattern ? arena_alloc(v->import->c->arena, strlen(first->text) + 3, 1) : NULL;
+    if (name) {
+        snprintf(name, strlen(first->text) + 3, "%.*s%%r%s", (int)start, first->text, first->text + end);
+        return name;
+    }
+    if (v->node->copy == 0)
+        IMPORT_WARN(v->import, list->line, v->node->statement,
+                    "%.200s is used and resampled, since no file is for this rate; name the files by their rates",
+                    first->text);
+    return first->text;
+}
+
+/* Reads a delay: a whole number is in frames, another in seconds; at most 10 s. */
+static double convolver_delay(const struct convolver *v)
+{
+    const struct relaxed *delay = relaxed_get(v->json, "delay");
+    double value = relaxed_number(v->import, v->node->statement, v->json, "delay", 0);
+    bool is_frames = delay && !delay->text[strspn(delay->text, "+-0123456789")];
+    double seconds = is_frames ? network_seconds(&v->import->network, value) : node_whole_frames(v->import, value, 10);
+    double asked = is_frames ? seconds : value;
+    if (delay && !(asked >= 0 && asked <= 10))
+        IMPORT_WARN(v->import, delay->line, v->node->statement, "delay is %g s; it becomes %d s, as in PipeWire", asked,
+                    asked > 0 ? 10 : 0);
+    return fmax(fmin(seconds, 10), 0);
+}
+
+/* Convolves a signal with the impulse response that a config names. channel: which channel of the file to use if the
+ * config names none. */
+static const struct signal *node_convolve(struct import *import, const struct node *node, const struct relaxed *json,
+                                          int channel, const struct signal *in)
+{
+    struct network *net = &import->network;
+    struct convolver v = {.import = import, .node = node, .json = json};
+    const struct relaxed *file = relaxed_get(json, "filename");
+    if (!in) return NULL;
+    v.gain = relaxed_number(import, node->statement, json, "gain", 1);
+    v.offset = (int)fmax(relaxed_whole(import, node->statement, json, "offset", 0), 0);
+    v.length = relaxed_whole(import, node->statement, json, "length", 0);
+    v.channel = (int)fmax(relaxed_whole(import, node->statement, json, "channel", channel), 0);
+    v.file = !file                        ? ""
+             : file->kind == RELAXED_LIST ? choose_file(&v, file)
+                                          : relaxed_text(import, node->statement, json, "filename", NULL);
+    if (!v.file) return NULL; /* an error was reported */
+    if (!*v.file) {
+        NODE_REFUSE(import, node, "has no file; give config = { filename = ... }");
+        return NULL;
+    }
+    in = signal_delay(net, in, convolver_delay(&v));
+    if (strncmp(v.file, "/dirac", 6) == 0) return signal_gain(net, in, v.gain);
+    if (strncmp(v.file, "/hilbert", 8) == 0) return signal_filter(net, in, hilbert_response(&v));
+    if (strncmp(v.file, INLINE_IR, strlen(INLINE_IR)) == 0) return signal_filter(net, in, inline_response(&v));
+    return signal_filter(net, in, file_response(&v));
+}
+
 static void play_convolver(struct import *import, struct node *node)
 {
     node->play_out[0] = node_convolve(import, node, node->config, node->copy, node->play_in[0]);
@@ -313,6 +480,122 @@ static void play_null(struct import *import, struct node *node)
 {
     (void)import, (void)node;
 }
+
+/* ---- spatializer ------------------------------------------------------------------------------- */
+
+struct ear_response {
+    double *taps; /* at the rate at which the bank was loaded */
+    int n_taps;
+};
+
+static int ear_make(const void *data, int rate, double **taps, double *rest_db)
+{
+    const struct ear_response *ear = data;
+    (void)rate;
+    *rest_db = -INFINITY;
+    *taps = malloc((size_t)ear->n_taps * sizeof **taps);
+    if (!*taps) return 0;
+    memcpy(*taps, ear->taps, (size_t)ear->n_taps * sizeof **taps);
+    return ear->n_taps;
+}
+
+/* Returns the gain that libmysofa gives a bank when it opens the file: the responses of the entry whose sum of azimuth
+ * (0 to 360 degrees) and elevation is the smallest, of the farthest of such entries, get an energy of 2 together. */
+static double loudness_gain(const hc_bank_data *bank)
+{
+    double min_sum = INFINITY, farthest = 0, energy = 0;
+    int front = 0;
+    for (int e = 0; e < bank->n_file_entries && bank->position; e++) {
+        const float *p = bank->position[e];
+        double azimuth = atan2((double)p[1], (double)p[0]) * 180 / M_PI, flat = hypot((double)p[0], (double)p[1]);
+        double sum = rint(1e3 * (azimuth + (azimuth < 0) * 360 + atan2((double)p[2], flat) * 180 / M_PI));
+        double distance = hypot(flat, (double)p[2]);
+        if (sum > min_sum || (sum == min_sum && distance <= farthest)) continue;
+        min_sum = sum;
+        farthest = distance;
+        front = e;
+    }
+    for (int i = 0; i < bank->n_out * bank->n_taps; i++) {
+        double tap = (double)bank->taps[front * bank->n_out + i / bank->n_taps][i % bank->n_taps];
+        energy += tap * tap;
+    }
+    return energy > 0 ? sqrt(2 / energy) : 1;
+}
+
+/* Loads the file of the node, unless the last spatializer of the graph had the same one. */
+static const hc_bank_data *bank_get(struct import *import, const struct node *node, const char *file)
+{
+    struct configuration *c = import->c;
+    struct spatializer_bank *bank = node->bank;
+    char why[DIAGNOSTIC_CAP / 2];
+    struct sound *sound = configuration_file(c, file);
+    const char *path = sound ? sound_path(c, sound) : NULL;
+    int rate = c->session_rate && !c->keep_rate ? c->session_rate : c->rate;
+    if (!path) return NULL;
+    if (bank->path && strcmp(bank->path, path) == 0) return bank->data.n_entries ? &bank->data : NULL;
+    hc_bank_data_free(&bank->data);
+    *bank = (struct spatializer_bank){.path = path, .data.size = sizeof bank->data};
+    hc_bank_options options = {.size = sizeof options, .mix = 1};
+    int error = hc_bank_load(path, rate, &options, &bank->data, why, sizeof why);
+    if (!error && bank->data.n_out != 2)
+        NODE_REFUSE(import, node, "%s: has %d outputs; give a bank for two ears", path, bank->data.n_out);
+    if (error) diagnostic(&c->diagnostics, error, node->json->line, node->statement, "%s", why);
+    if (error || bank->data.n_out != 2) {
+        hc_bank_data_free(&bank->data); /* the next node of this file finds no entries */
+        return NULL;
+    }
+    bank->gain = loudness_gain(&bank->data);
+    return &bank->data;
+}
+
+static const struct filter *ear_filter(struct import *import, const struct node *node, const hc_bank_data *bank,
+                                       int out)
+{
+    struct arena *arena = import->c->arena;
+    struct ear_response *ear = arena_alloc(arena, 1, sizeof *ear);
+    int entries[HC_MAX_MIX];
+    float weights[HC_MAX_MIX];
+    if (!ear || !(ear->taps = arena_alloc(arena, (size_t)bank->n_taps, sizeof *ear->taps))) return NULL;
+    ear->n_taps = bank->n_taps;
+    for (int i = hc_bank_mix(bank, node->position, entries, weights) - 1; i >= 0; i--)
+        for (int k = 0; k < bank->n_taps; k++)
+            ear->taps[k] += node->gain * (double)weights[i] * (double)bank->taps[entries[i] * bank->n_out + out][k];
+    return filter_computed(&import->network, ear_make, ear, node->json->line, node->statement);
+}
+
+static void play_spatializer(struct import *import, struct node *node)
+{
+    bool has_file = relaxed_get(node->config, "filename") != NULL;
+    const char *file = has_file ? relaxed_text(import, node->statement, node->config, "filename", NULL) : "";
+    if (!file) return; /* an error was reported */
+    if (!*file) {
+        NODE_REFUSE(import, node, "has no file; give config = { filename = ... }");
+        return;
+    }
+    double gain = relaxed_number(import, node->statement, node->config, "gain", 1);
+    double azimuth = node_control(import, node, 0, 0) * M_PI / 180;
+    double elevation = node_control(import, node, 1, 0) * M_PI / 180, radius = node_control(import, node, 2, 1);
+    const hc_bank_data *bank = node->filter[0] || import->names_only ? NULL : bank_get(import, node, file);
+    if (bank) {
+        node->path = node->bank->path;
+        node->gain = gain * node->bank->gain;
+        node->position[0] = (float)(radius * cos(elevation) * cos(azimuth));
+        node->position[1] = (float)(radius * cos(elevation) * sin(azimuth));
+        node->position[2] = (float)(radius * sin(elevation));
+    }
+    for (int out = 0; out < 2; out++) {
+        if (bank) node->filter[out] = ear_filter(import, node, bank, out);
+        node->play_out[out] =
+            node->filter[out] ? signal_filter(&import->network, node->play_in[0], node->filter[out]) : NULL;
+    }
+}
+
+const struct node_type node_spatializer = {"spatializer",
+                                           1,
+                                           2,
+                                           play_spatializer,
+                                           {"Azimuth", "Elevation", "Radius"},
+                                           "filename gain normalize blocksize tailsize latency"};
 
 /* ---- the types ---------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #ifndef HALOCONV_SECTIONS_H
 #define HALOCONV_SECTIONS_H
 
-#include "dsp/signal/biquad.h"
+#include "dsp/signal/recursive_filter.h"
 #include "network.h"
 
 enum section_form { SECTION_COOKBOOK, SECTION_GENERAL_NOTCH, SECTION_LINKWITZ_TRANSFORM, SECTION_GIVEN };

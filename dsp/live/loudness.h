@@ -5,7 +5,7 @@
 #ifndef LOUDNESS_H
 #define LOUDNESS_H
 
-#include "dsp/signal/k_weighting.h"
+#include "dsp/signal/recursive_filter.h"
 
 #include <stdbool.h>
 #include <stdint.h>

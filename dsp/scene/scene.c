@@ -1,14 +1,246 @@
 #include "scene.h"
 
+#include "device_bank.h"
 #include "dsp/base/mailbox.h"
 #include "dsp/base/memory.h"
 #include "dsp/device/backend.h"
-#include "scene_steering.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { PREFETCH = 12 }; /* mailboxes to prefetch ahead: they are in another core's cache */
+enum {
+    PREFETCH = 12,        /* mailboxes to prefetch ahead: they are in another core's cache */
+    PREFETCH_SOURCES = 8, /* sources to prefetch ahead */
+    CACHE_LINE = 64
+};
+
+/* ---- the terms of each source in one level: the fades between requests, hop by hop ------------------------------- */
+
+/* At each edge of a hop the weights of a source's terms move towards those of its last request, in equal steps over
+ * n_hops hops. Within a hop the backend fades between the lists of two edges. */
+
+struct steer_request {
+    hc_bank *bank; /* NULL if n is 0. The request counts as a use of the bank */
+    int n;
+    int entry[HC_MAX_MIX];
+    float weight[HC_MAX_MIX];
+};
+
+struct wanted { /* the last request that the engine thread applied; fills a cache line */
+    _Alignas(CACHE_LINE) struct steer_request request;
+    unsigned number; /* number of requests of the source so far */
+};
+
+struct term_list {
+    struct scene_term *terms; /* [n_sources * HC_MAX_SOUNDING], by source; each counts as a use of a bank */
+    int n, n_active;          /* n: terms; n_active: outputs of the largest bank */
+};
+
+struct steering { /* the steering of one level */
+    int n_sources, n_hops;
+    struct source_mix *mixes;  /* [n_sources] */
+    struct term_list lists[2]; /* of the last edge, and of the edge before until the next call */
+    int now;                   /* the list of the last edge */
+    unsigned n_changes;        /* how often this list, or that of the head it follows, changed */
+};
+
+struct source_mix {                       /* aligned: with up to two entries it takes one cache line */
+    _Alignas(CACHE_LINE) unsigned number; /* number of the request that set the targets */
+    int n, hops_left;
+    struct scene_term terms[HC_MAX_SOUNDING];
+};
+
+static void list_clear(struct term_list *list)
+{
+    terms_use(list->terms, list->n, -1);
+    list->n = list->n_active = 0;
+}
+
+/* false: no memory. [setup] */
+static bool steering_open(struct steering *s, int n_sources, int n_hops)
+{
+    s->n_sources = n_sources;
+    s->n_hops = n_hops;
+    s->mixes = memory_lines((size_t)n_sources, sizeof *s->mixes);
+    for (int i = 0; i < 2; i++)
+        s->lists[i].terms = memory_lines((size_t)n_sources * HC_MAX_SOUNDING, sizeof *s->lists[i].terms);
+    return s->mixes && s->lists[0].terms && s->lists[1].terms;
+}
+
+static void steering_close(struct steering *s)
+{
+    for (int i = 0; i < 2; i++) {
+        list_clear(&s->lists[i]);
+        free(s->lists[i].terms);
+    }
+    free(s->mixes);
+}
+
+/* Returns the bytes of the mixes and lists of a level. */
+static double steering_memory(int n_sources)
+{
+    return n_sources * (double)(sizeof(struct source_mix) + sizeof(struct scene_term) * 2 * HC_MAX_SOUNDING);
+}
+
+static struct scene_term *steering_find(struct source_mix *mix, const hc_bank *bank, int entry)
+{
+    for (int i = 0; i < mix->n; i++)
+        if (mix->terms[i].bank == bank && mix->terms[i].entry == entry) return &mix->terms[i];
+    return NULL;
+}
+
+/* Counts the entries of a request that do not sound yet, each once. */
+static int count_new(struct source_mix *mix, const struct steer_request *request)
+{
+    int n = 0;
+    for (int i = 0; i < request->n; i++) {
+        bool is_first = true;
+        for (int k = 0; k < i; k++) is_first = is_first && request->entry[k] != request->entry[i];
+        n += is_first && !steering_find(mix, request->bank, request->entry[i]);
+    }
+    return n;
+}
+
+/* Makes a request the target. *changed: the target differs from the earlier one. Returns false if too many entries
+ * sound: then the fade under way must end first. */
+static bool aim(struct source_mix *mix, int source, const struct steer_request *request, bool *changed)
+{
+    float before[HC_MAX_SOUNDING] = {0};
+    const int n_before = mix->n;
+    *changed = false;
+    if (mix->n + count_new(mix, request) > HC_MAX_SOUNDING) return false;
+    for (int i = 0; i < mix->n; i++) {
+        before[i] = mix->terms[i].target;
+        mix->terms[i].target = 0;
+    }
+    for (int i = 0; i < request->n; i++) {
+        struct scene_term *term = steering_find(mix, request->bank, request->entry[i]);
+        if (!term) {
+            term = &mix->terms[mix->n++];
+            *term = (struct scene_term){.bank = request->bank, .source = source, .entry = request->entry[i]};
+        }
+        term->target += request->weight[i];
+    }
+    for (int i = 0; i < mix->n; i++) *changed = *changed || mix->terms[i].target != before[i];
+    if (!*changed) mix->n = n_before; /* the new entries have weight 0, and no list counts a use of their bank */
+    return true;
+}
+
+static void steering_move(struct source_mix *mix)
+{
+    int n = 0, left = mix->hops_left--;
+    for (int i = 0; i < mix->n; i++) {
+        struct scene_term *term = &mix->terms[i];
+        if (left == 1)
+            term->weight = term->target;
+        else
+            term->weight += (term->target - term->weight) / (float)left;
+        if (left > 1 || term->weight != 0) mix->terms[n++] = *term;
+    }
+    mix->n = n;
+}
+
+/* Plays a request at once, without a fade. Returns true if entries or weights changed. */
+static bool jump(struct source_mix *mix, int source, const struct steer_request *request)
+{
+    struct scene_term next[HC_MAX_MIX];
+    int n_next = 0, n = 0;
+    bool same = true;
+    for (int i = 0; i < request->n; i++) {
+        int k = 0;
+        while (k < n_next && next[k].entry != request->entry[i]) k++;
+        if (k == n_next)
+            next[n_next++] = (struct scene_term){.bank = request->bank, .source = source, .entry = request->entry[i]};
+        next[k].weight = next[k].target += request->weight[i];
+    }
+    for (int i = 0; i < n_next; i++)
+        if (next[i].weight != 0) next[n++] = next[i];
+    for (int i = 0; i < n; i++) {
+        const struct scene_term *old = &mix->terms[i], *new = &next[i];
+        same = same && i < mix->n && old->bank == new->bank && old->entry == new->entry && old->weight == new->weight;
+        mix->terms[i] = *new;
+    }
+    same = same && n == mix->n;
+    mix->n = n;
+    mix->hops_left = 0;
+    return !same;
+}
+
+/* Moves a source's mix to the next edge. Returns true if weights change there. */
+static bool mix_step(struct source_mix *mix, int source, const struct wanted *wanted, int n_hops, bool at_once)
+{
+    bool changed = false;
+    if (at_once || n_hops == 1) {
+        if (!at_once && mix->number == wanted->number) return false;
+        mix->number = wanted->number;
+        return jump(mix, source, &wanted->request) || at_once;
+    }
+    if (mix->number != wanted->number && aim(mix, source, &wanted->request, &changed)) {
+        mix->number = wanted->number;
+        if (changed) mix->hops_left = n_hops;
+    }
+    if (mix->hops_left == 0) return false;
+    steering_move(mix);
+    return true;
+}
+
+static void list_add(struct term_list *list, const struct source_mix *mix)
+{
+    for (int k = 0; k < mix->n; k++) {
+        list->terms[list->n++] = mix->terms[k];
+        if (mix->terms[k].bank->n_out > list->n_active) list->n_active = mix->terms[k].bank->n_out;
+    }
+}
+
+/* Goes to the next edge. at_once: without a fade. Returns true if the list differs from the previous edge's list, which
+ * stays valid until the next call. [rt], engine thread */
+static bool steering_step(struct steering *s, const struct wanted *wanted, bool at_once)
+{
+    struct term_list *other = &s->lists[1 - s->now];
+    bool changed = false;
+    list_clear(other);
+    for (int i = 0; i < s->n_sources; i++) {
+        if (i + PREFETCH_SOURCES < s->n_sources) {
+            __builtin_prefetch(&s->mixes[i + PREFETCH_SOURCES], 1);
+            __builtin_prefetch(&wanted[i + PREFETCH_SOURCES]);
+        }
+        if (mix_step(&s->mixes[i], i, &wanted[i], s->n_hops, at_once) && !changed) {
+            changed = true;
+            for (int k = 0; k < i; k++) list_add(other, &s->mixes[k]);
+        }
+        if (changed) list_add(other, &s->mixes[i]);
+    }
+    if (!changed) return false;
+    terms_use(other->terms, other->n, 1);
+    s->now = 1 - s->now;
+    s->n_changes++;
+    return true;
+}
+
+/* If the fades of a level and of the head last one hop each, both have the same list at a common edge: the entries of
+ * the last requests. steering_follow copies the head's list instead of calling steering_step. If the head has not
+ * changed since the previous edge, the level keeps its list: a backend sees that nothing fades. [rt], engine thread */
+static bool steering_can_follow(const struct steering *s, const struct steering *head)
+{
+    return s->n_hops == 1 && head->n_hops == 1;
+}
+
+static void steering_follow(struct steering *s, const struct steering *head)
+{
+    const struct term_list *from = &head->lists[head->now];
+    struct term_list *to = &s->lists[1 - s->now];
+    list_clear(to);
+    if (s->n_changes == head->n_changes) return;
+    s->n_changes = head->n_changes;
+    memcpy(to->terms, from->terms, (size_t)from->n * sizeof *to->terms);
+    to->n = from->n;
+    to->n_active = from->n_active;
+    terms_use(to->terms, to->n, 1);
+    s->now = 1 - s->now;
+}
+
+/* ---- the scene --------------------------------------------------------------------------------------------------- */
 
 struct scene {
     struct scene_setup setup;

@@ -1,7 +1,7 @@
 /* scene - the moving sources of an engine: applies requests at the edges of hops, and lets a backend play.
  *
  *   any thread       hc_steer -> the source's mailbox (dsp/base/mailbox.h); the last request stays
- *   engine thread    scene_play: at the edge of a hop mailbox -> mix of each level (scene_steering.h) -> backend->play
+ *   engine thread    scene_play: at the edge of a hop mailbox -> mix of each level (steering_step) -> backend->play
  */
 #ifndef HALOCONV_SCENE_H
 #define HALOCONV_SCENE_H

@@ -1,4 +1,4 @@
-/* hann - half a Hann window, the curve of fades, and the function of a Kaiser window. */
+/* hann - half a Hann window, the curve of fades; the function of a Kaiser window; the taps of a Hilbert transformer. */
 #ifndef HALOCONV_HANN_H
 #define HALOCONV_HANN_H
 
@@ -20,6 +20,13 @@ static inline double bessel_i0(double x)
         sum += term;
     }
     return sum;
+}
+
+/* Returns a tap of a Hilbert transformer, as jconvolver and PipeWire window it: the tap k frames before the middle of
+ * 2 * half frames, for odd k < half. The tap k frames behind the middle is its negative; taps at even k are 0. */
+static inline double hilbert_tap(int k, int half)
+{
+    return 2 / (M_PI * k) * (0.43 + 0.57 * cos(k * M_PI / half));
 }
 
 #endif

@@ -3,7 +3,7 @@
  */
 #include "dsp/device/tensor_backend.h"
 
-#include "dsp/backends/backend_choice.h"
+#include "dsp/backends/backends.h"
 #include "dsp/base/struct_copy.h"
 
 #include <inttypes.h>

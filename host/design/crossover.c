@@ -1,6 +1,6 @@
 #include "crossover.h"
 
-#include "dsp/signal/biquad.h"
+#include "dsp/signal/recursive_filter.h"
 #include "dsp/signal/transform.h"
 #include "fir_design.h"
 

@@ -1,5 +1,5 @@
 /* haloconv mask normalise - scales a mask to a level. */
-#include "dsp/signal/k_weighting.h"
+#include "dsp/signal/recursive_filter.h"
 #include "dsp/signal/sine_gain.h"
 #include "mask_operation.h"
 

@@ -3,8 +3,7 @@
 #include "check.h"
 #include "dsp/banks/bank.h"
 #include "dsp/banks/directions.h"
-#include "dsp/banks/fractional_delay.h"
-#include "dsp/banks/onset.h"
+#include "dsp/banks/alignment.h"
 #include "dsp/signal/sine_gain.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* The plan: a pure function whose cuts cover every tap, for any size. */
 #include "check.h"
-#include "dsp/backends/backend_choice.h"
+#include "dsp/backends/backends.h"
 #include "dsp/cpu/cpu_costs.h"
 #include "dsp/device/backend.h"
 

@@ -176,7 +176,7 @@ CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:
 	@$(if $(CLANG_TEST),$(MAKE) --no-print-directory QUIET=1 CC=clang OPT=-O1 WERROR=1 WITH_CUDA=0 BUILD=$(BUILD)/clang \
 	  all $(CLANG_TEST) || rm -f $(CLANG_TEST)) # no program: a failure
-	@LINT_FILES='$(LINT_FILES)' LINT_FLAGS='$(LINT_FLAGS)' HC_TEST_BACKEND=cpu \
+	@BUILD='$(BUILD)' LINT_FILES='$(LINT_FILES)' LINT_FLAGS='$(LINT_FLAGS)' HC_TEST_BACKEND=cpu \
 	  tests/run tests/tools/lint $(CLANG_TEST)
 # libFuzzer on the readers of a stranger's bytes, for FUZZ_SECONDS (or SECONDS) each; FUZZ="osc nsm": these only.
 FUZZ_SECONDS ?= $(or $(SECONDS),60)

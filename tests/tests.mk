@@ -53,7 +53,7 @@ $(FAKE)/other/libhaloconv.so: $(filter-out %/gpu_module.o,$(DSP_OBJS)) $(FAKE)/o
 $(patsubst %,$(BUILD)/tests/%_test,gpu_module lv2_module): | $(FAKE_MODULES)
 TEST_ENV = BUILD='$(BUILD)' SAN='$(SAN)' CC='$(CC)' PYTHON='$(PYTHON)'
 NEIGHBOUR := $(if $(PROGRAM),$(if $(SAN),,$(BUILD)/tests/libneighbour.so))
-TEST_TOOLS := $(FAKE_MODULES) $(NEIGHBOUR) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,bench_offline bench_render haloconv_faulty haloconv_faults haloconv_riff)) \
+TEST_TOOLS := $(FAKE_MODULES) $(NEIGHBOUR) $(BUILD)/tests/measure $(BUILD)/tests/bank_dump $(if $(PROGRAM),$(addprefix $(BUILD)/tests/,bench_offline bench_render haloconv_faulty haloconv_faults haloconv_riff fork_server.so)) \
               $(if $(HAVE_JACK),$(addprefix $(BUILD)/tests/,jack_stage callback_trap.so take_stage no_sequencer.so)) \
               $(if $(HAVE_PIPEWIRE),$(addprefix $(BUILD)/tests/,pipewire_stage callback_trap.so))
 run-test: all impulses $(TEST_PROGRAMS) $(FUZZ_TARGETS) $(TEST_TOOLS) \
@@ -177,7 +177,7 @@ CLANG_TEST := $(if $(shell command -v clang),$(BUILD)/clang/tests/swap_test)
 run-lint:
 	@$(if $(CLANG_TEST),$(MAKE) --no-print-directory QUIET=1 CC=clang OPT=-O1 WERROR=1 WITH_CUDA=0 BUILD=$(BUILD)/clang \
 	  all $(CLANG_TEST) || rm -f $(CLANG_TEST)) # no program: a failure
-	@LINT_FILES='$(LINT_FILES)' LINT_FLAGS='$(LINT_FLAGS)' HC_TEST_BACKEND=cpu \
+	@BUILD='$(BUILD)' LINT_FILES='$(LINT_FILES)' LINT_FLAGS='$(LINT_FLAGS)' HC_TEST_BACKEND=cpu \
 	  tests/run tests/tools/lint $(CLANG_TEST)
 # libFuzzer on the readers of a stranger's bytes, for FUZZ_SECONDS (or SECONDS) each; FUZZ="osc nsm": these only.
 FUZZ_SECONDS ?= $(or $(SECONDS),60)
@@ -352,6 +352,6 @@ $(BUILD)/tests/haloconv_faults: private HOST_LIBS := $(patsubst %/libarchive.a,-
 $(patsubst %,$(BUILD)/tests/%,haloconv_faults faults_test): TEST_LIBS = $(FAULTS)
 $(BUILD)/tests/callback_trap.so: $(BUILD)/tests/callback_trap.o $(BUILD)/tests/trap.o
 	$(call link,-shared -ldl -pthread)
-$(BUILD)/tests/no_sequencer.so: $(BUILD)/tests/no_sequencer.o
+$(patsubst %,$(BUILD)/tests/%.so,no_sequencer fork_server): %.so: %.o
 	$(call link,-shared)
 $(BUILD)/tests/jack_stage: TEST_LIBS = $(call pkg,--libs,jack)

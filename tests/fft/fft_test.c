@@ -181,7 +181,7 @@ static void frames_may_lie_anywhere(void)
         fft_forward(fft, x, x + size, want, want, (size_t)fft->chunk);
         memcpy(spectrum, want, 2 * size * sizeof *want);
         fft_inverse(fft, spectrum, back);
-        for (int at = 1; at < 16; at += 2) {
+        for (int at = 1; at < 16; at += SANITIZED ? 6 : 2) {
             memcpy(before + at, x, size * sizeof *x);
             memcpy(now + 16 - at, x + size, size * sizeof *x);
             fft_forward(fft, before + at, now + 16 - at, spectrum, spectrum, (size_t)fft->chunk);

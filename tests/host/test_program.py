@@ -14,8 +14,8 @@ import time
 import numpy as np
 import pytest
 import soundfile
-from conftest import (BUILD, CUDA, HALOCONV, MAN_PAGES, PUBLIC_HEADERS, ROOT, SAN, good, haloconv, noise, peak_mb,
-                      refused, write)
+from conftest import (BUILD, CUDA, HALOCONV, MAN_PAGES, PUBLIC_HEADERS, ROOT, SAN, ForkServer, good, haloconv, noise,
+                      peak_mb, refused, write)
 
 
 @pytest.mark.parametrize("args", [["--help"], ["info", "h.wav"], ["info", "h.wav", "--json"], ["--version"]],
@@ -27,7 +27,7 @@ def test_answers_within_50_ms(folder, args):
     walls, processor = [], []
     for _ in range(11):
         start, spent = time.perf_counter(), processor_seconds()
-        good(*args)
+        good(*args, stdin=subprocess.DEVNULL)  # a process of its own, with its start
         walls.append(time.perf_counter() - start)
         processor.append(processor_seconds() - spent)
     # On a busy machine the processor time counts instead of the wall time; it shows a needless start of the CUDA
@@ -69,6 +69,22 @@ def test_the_version_lists_every_optional_part():
     parts = {{"LO": "osc"}.get(part, part.lower()) for part in re.findall(r"-DHC_WITH_(\w+)", flags)}
     said = re.search("built with:(.*)", good("--version").stdout)[1].split()
     assert set(said) == parts and len(said) >= 1
+
+
+@pytest.mark.skipif(not ForkServer.LIBRARY.exists() or "thread" in SAN, reason="no build/tests/fork_server.so")
+@pytest.mark.parametrize("args", [["--version"], ["info", "h.wav", "--json"], ["info", "none.wav"], ["nothing"],
+                                  ["presets"]], ids=" ".join)
+def test_a_run_of_the_loaded_program_is_as_one_with_its_start(folder, monkeypatch, args):
+    """conftest.py runs a fork of it: in the folder, with the environment and the status of the call."""
+    write("h.wav", noise(480, 2))
+    for name in ("first", "second"):
+        (folder / name / "haloconv").mkdir(parents=True)
+        (folder / name / f"haloconv/{name}.conf").write_text("command = live\nmask = h.wav\n")
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / name))
+        words = [str(HALOCONV), *args]
+        forked, own = ForkServer.run_now(words, text=True, timeout=60), haloconv(*args, stdin=subprocess.DEVNULL)
+        assert forked and vars(forked) == vars(own)
+        assert args != ["presets"] or name in forked.stdout
 
 
 def processor_seconds():

@@ -176,6 +176,7 @@ def run_page(page, player):
     return left
 
 
+@pytest.mark.skipif(bool(SAN), reason="each command has its own tests with this sanitizer")
 @pytest.mark.parametrize("page", [page for page in DOCS if BLOCK.search(page.read_text())], ids=lambda page: page.name)
 def test_commands_and_programs_of_a_page_run_as_they_stand_there(page, page_folder, shared_desktop, run, capsys):
     player = Player(run, shared_desktop if HAS_DESKTOP else None)

@@ -273,6 +273,7 @@ int main(int argc, char **argv)
     if (!command && strcmp(argv[1], "bench") == 0) return bench(argc, argv);
     if (!command) return message_usage("", "%s: is not a command", argv[1]);
     check_environment();
+    audio_devices_by_program();
     if (command->one_connection) ask_for_one_connection();
     return flushed(command->run(argc - n_words, argv + n_words));
 }

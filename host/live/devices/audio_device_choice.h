@@ -15,6 +15,9 @@
  * failed. The caller releases the array. */
 json_t *audio_devices_list(void);
 
+/* main calls it: this program answers --_devices. Another one, as a test, would start itself again and again. */
+void audio_devices_by_program(void);
+
 /* The child's part: writes the array as JSON to file descriptor 3. Returns the exit status. */
 int audio_devices_ask(void);
 

@@ -44,8 +44,8 @@ from typing import List, Optional, Sequence, Union
 
 import torch
 
+from ._adapters import patch, unpatch
 from ._library import devices
-from ._patches import patch, unpatch
 from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, GRADIENTS, Plans, check_mode,
                        check_shapes, fits, make_plan, split)
 

@@ -1,5 +1,6 @@
 # ---- the Python wheels -----------------------------------------------------------------------------------------------
 # plugins/python/haloconv_build.py puts the shared libraries that library and program need into libs/ beside them.
+# haloconv-adapters, a package of its own, has Python files only: one wheel for every machine.
 OLD_HYPOT := $(BUILD)/plugins/python/old_hypot.o
 $(WHEEL_LIBRARY) $(WHEEL_PROGRAM): private ALL_LDFLAGS += -Wl,-s,--disable-new-dtags,--wrap=hypot \
   '-Wl,-rpath,$$ORIGIN/libs'
@@ -30,6 +31,7 @@ wheel: $(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(WHEEL_CUDA) $(if $(WHEEL_PROGRAM),$(B
 	$(call say,WHL,$(WHEEL_FOLDER))
 	$(call wheel_make,haloconv) $(WHEEL_LIBRARIES) $(WHEEL_LIBRARY) $(WHEEL_PROGRAM) $(if $(WHEEL_INSIDE),$(WHEEL_CUDA)) \
 	  $(WHEEL_ARCHIVES) $(if $(WHEEL_PROGRAM),$(BUILD)/impulses)
+	$(if $(WHEEL_MODULE),,$(call wheel_make,haloconv-adapters))
 	$(if $(WHEEL_MODULE),,$(if $(WHEEL_CUDA),$(call wheel_make,haloconv-cuda) $(WHEEL_CUDA) $(WHEEL_CUDART),\
 	  @echo 'haloconv-cuda is not made: it needs nvcc and, without a GPU, CUDA_ARCHS=all'))
 # What pip asks before it builds: the licences are those of the libraries that the linker would take.
@@ -69,6 +71,7 @@ INSTALL_BINARY = $(INSTALL) -m 755 $(if $(STRIP),-s $(if $(filter-out strip,$(ST
 # The folder below PREFIX where Python looks for modules; empty without Python: the module is not installed.
 PYTHON_FOLDER ?= $(shell $(PYTHON) -c 'import sysconfig; print("$(PREFIX)/lib/python%s/%s" % \
                    (sysconfig.get_python_version(), sysconfig.get_path("purelib").rsplit("/", 1)[1]))' 2>/dev/null)
+PYTHON_PACKAGES := haloconv haloconv_adapters haloconv_adapters/projects
 # Folders of systemd's units: those of its pkg-config file, moved to PREFIX. unit WHOSE,OTHERS: one of the two units.
 unit_folder = $(or $(shell $(PKG_CONFIG) --define-variable=prefix=$(PREFIX) --define-variable=root_prefix=$(PREFIX) \
                 --define-variable=rootprefix=$(PREFIX) --variable=$(1) systemd 2>/dev/null),$(2))
@@ -98,9 +101,9 @@ install: all impulses
 	  $(INSTALL) -m 644 $(filter %.$(n),$(MAN_PAGES)) $(TO)/share/man/man$(n)/ &&) true
 	$(call man_names,ln -sf $$page $$folder/$$name.$$n)
 	$(if $(COMPLETION),$(INSTALL) -d $(TO_COMPLETIONS) && $(INSTALL) -m 644 $(COMPLETION) $(TO_COMPLETIONS)/haloconv)
-	$(if $(PYTHON_FOLDER),$(INSTALL) -d $(DESTDIR)$(PYTHON_FOLDER)/haloconv/_adapters && \
-	  $(INSTALL) -m 644 plugins/python/haloconv/*.py plugins/python/haloconv/py.typed $(DESTDIR)$(PYTHON_FOLDER)/haloconv/ && \
-	  $(INSTALL) -m 644 plugins/python/haloconv/_adapters/*.py $(DESTDIR)$(PYTHON_FOLDER)/haloconv/_adapters/)
+	$(if $(PYTHON_FOLDER),$(foreach folder,$(PYTHON_PACKAGES),$(INSTALL) -d $(DESTDIR)$(PYTHON_FOLDER)/$(folder) && \
+	  $(INSTALL) -m 644 $(wildcard plugins/python/$(folder)/*.py plugins/python/$(folder)/py.typed) \
+	  $(DESTDIR)$(PYTHON_FOLDER)/$(folder)/ &&) true)
 	$(INSTALL) -m 644 $(BUILD)/impulses/*.wav impulses/README.md $(TO)/share/haloconv/impulses/
 	$(INSTALL) -d $(TO)/share/haloconv/impulses/head
 	$(INSTALL) -m 644 $(BUILD)/impulses/head/*.wav $(TO)/share/haloconv/impulses/head/
@@ -135,7 +138,7 @@ uninstall:
 	rm -rf $(TO)/share/haloconv $(TO)/lib/haloconv $(DESTDIR)$(LV2_FOLDER)/haloconv.lv2
 	rm -f $(DESTDIR)$(CLAP_FOLDER)/haloconv.clap
 	rm -rf $(DESTDIR)$(VST3_FOLDER)/haloconv.vst3
-	$(if $(PYTHON_FOLDER),rm -rf $(DESTDIR)$(PYTHON_FOLDER)/haloconv)
+	$(if $(PYTHON_FOLDER),rm -rf $(addprefix $(DESTDIR)$(PYTHON_FOLDER)/,$(PYTHON_PACKAGES)))
 
 # ---- Debian packages -------------------------------------------------------------------------------------------------
 # Of the last commit. DEB_BUILD_OPTIONS=nocheck: without `make check`. DEB_BUILD_PROFILES=pkg.haloconv.cuda: also

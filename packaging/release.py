@@ -126,7 +126,8 @@ def bill_of_materials(folder, epoch):
                 extracted[reference] = found[0] if found else "NOASSERTION"
         whole = " AND ".join(["MIT", *sorted({row[1] for row in rows} - {"MIT"})])
         packages[identity] = package(
-            identity, path.name, wheels.version(), whole, packageFileName=path.name,
+            identity, path.name, path.name.split("-")[1] if path.suffix == ".whl" else wheels.version(), whole,
+            packageFileName=path.name,
             checksums=[{"algorithm": "SHA256", "checksumValue": hashlib.sha256(path.read_bytes()).hexdigest()}])
     created = datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     sums = hashlib.sha256("".join(packages[spdx_id("File", path.name)]["checksums"][0]["checksumValue"]

@@ -176,7 +176,8 @@ END
 apt-get update -q
 install python3-venv
 python3 -m venv env
-env/bin/pip install haloconv-$version-*_x86_64.whl
+env/bin/pip install haloconv-$version-*_x86_64.whl haloconv_adapters-*.whl
+env/bin/python -m haloconv.ray --help
 env/bin/haloconv convolve voice.wav hall -o wet.wav
 END
       left_out arm64 || trial wheel "$2" arm64 <<END

@@ -92,7 +92,7 @@ def on_files(files, config):
     text = (HERE / "sounds.md").read_text(encoding="utf-8")
     pages = re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/README.md").read_text(encoding="utf-8"))
     pages += sorted({path.name for path in (ROOT / "docs").glob("*.md")} - {*pages, "README.md"})
-    modules = ["haloconv", *(f"haloconv.{name}" for name in ("torch", "jax", "ray"))]
+    modules = ["haloconv", "haloconv.torch", "haloconv.jax", "haloconv_adapters.ray"]
     add("site.css", content=(HERE / "site.css").read_text(encoding="utf-8"))
     add("sounds.md", content=text)
     for name, sound in sounds(text).items():

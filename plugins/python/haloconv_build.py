@@ -4,6 +4,7 @@
 
     haloconv_build.py haloconv FOLDER copies|system FILE...      the wheel of LIBRARY, PROGRAM, ... into FOLDER
     haloconv_build.py haloconv-cuda FOLDER MODULE [ARCHIVE]      the wheel of the GPU module
+    haloconv_build.py haloconv-adapters FOLDER                   the wheel of plugins/python/haloconv_adapters
     haloconv_build.py metadata FOLDER copies|system FILE...      only the metadata that the first would have
 
 FILE is the library, the program, the GPU module, a static library that is in them (the wheel has its licence, too), or
@@ -51,16 +52,20 @@ Requires-Python: >=3.8
 SUMMARIES = {
     "haloconv": "Convolution of sound with long FIR filters and impulse responses, live and offline, on the CPU or an "
                 "NVIDIA GPU",
-    "haloconv-cuda": "The GPU module of haloconv"}
+    "haloconv-cuda": "The GPU module of haloconv",
+    "haloconv-adapters": "Other projects convolve by haloconv: haloconv.patch, and stages for Ray and NeMo Curator"}
 REQUIRES = {
     "haloconv": """\
 Requires-Dist: numpy>=1.21
+Provides-Extra: adapters
+Requires-Dist: haloconv-adapters; extra == "adapters"
 Provides-Extra: cuda
 Requires-Dist: haloconv-cuda=={version}; extra == "cuda"
 Provides-Extra: torch
 Requires-Dist: torch; extra == "torch"
 """,
-    "haloconv-cuda": "Requires-Dist: haloconv=={version}\n"}
+    "haloconv-cuda": "Requires-Dist: haloconv=={version}\n",
+    "haloconv-adapters": "Requires-Dist: haloconv>=0.2.0\n"}  # the first one that calls the package
 
 # Starts the program in place of Python. It does not import the module: NumPy would need more time than many a command.
 SCRIPT = """\
@@ -80,8 +85,11 @@ LICENCES = {"sndfile": "LGPL-2.1-or-later", "soxr": "LGPL-2.1-or-later", "mpg123
             "pugl-upstream": "ISC", "cudart_static": "LicenseRef-NVIDIA-CUDA-Toolkit-EULA"}
 
 
-def version():
-    return re.search(r'^#define HC_VERSION "(.*)"', (ROOT / "dsp/haloconv.h").read_text(), re.M)[1]
+def version(name="haloconv"):
+    """The version of a package; haloconv-adapters has its own."""
+    file, line = {"haloconv-adapters": ("plugins/python/haloconv_adapters/__init__.py", "__version__ =")}.get(
+        name, ("dsp/haloconv.h", "#define HC_VERSION"))
+    return re.search(f'^{line} "(.*)"', (ROOT / file).read_text(), re.M)[1]
 
 
 def ask(*command):
@@ -195,8 +203,8 @@ def licences(libraries, holder="wheel", place="haloconv/libs"):
 # ---- files ----------------------------------------------------------------------------------------------------------
 def metadata(libraries=(), licence_files=(), name="haloconv"):
     found = sorted({licence_of(path) for path in libraries} - {"MIT"})
-    return METADATA.format(name=name, version=version(), summary=SUMMARIES[name], licence=" AND ".join(["MIT", *found]),
-                           requires=REQUIRES[name].format(version=version()),
+    return METADATA.format(name=name, version=version(name), summary=SUMMARIES[name],
+                           licence=" AND ".join(["MIT", *found]), requires=REQUIRES[name].format(version=version()),
                            licence_files="".join(f"License-File: {file}\n" for file in licence_files),
                            readme=(ROOT / "README.md").read_text(encoding="utf-8")).encode()
 
@@ -209,10 +217,11 @@ def info_files(libraries=(), name="haloconv"):
 
 def write_wheel(folder, tag, files, libraries=(), name="haloconv"):
     """Write a wheel of files {path: bytes}, and return its name. The same files give the same bytes."""
-    base = f"{name.replace('-', '_')}-{version()}"
+    base = f"{name.replace('-', '_')}-{version(name)}"
     info = f"{base}.dist-info"
     files = {**files, **{f"{info}/{path}": data for path, data in info_files(libraries, name).items()},
-             f"{info}/WHEEL": (f"Wheel-Version: 1.0\nGenerator: haloconv_build {version()}\nRoot-Is-Purelib: false\n"
+             f"{info}/WHEEL": (f"Wheel-Version: 1.0\nGenerator: haloconv_build {version()}\n"
+                               f"Root-Is-Purelib: {str(tag == 'py3-none-any').lower()}\n"
                                f"Tag: {tag}\n").encode()}
     record = ""
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
@@ -238,6 +247,13 @@ def held(files, copies):
     return dict(sorted(shared.items())), [path for path in files if path.suffix == ".a"]
 
 
+def sources(package):
+    """The files of a Python package, {path in the wheel: bytes}."""
+    folder = ROOT / "plugins/python"
+    return {str(path.relative_to(folder)): path.read_bytes() for pattern in ("*.py", "py.typed")
+            for path in sorted((folder / package).rglob(pattern)) if path.parent.name != "pip"}
+
+
 def pack(files, folder, copies=True):
     """Write the wheel of files [path] as this file's head lists them, and return its path."""
     shared, archives = held(files, copies)
@@ -245,12 +261,11 @@ def pack(files, folder, copies=True):
     machines = {machine_of(path) for path in binaries.values()}
     binaries.update({f"haloconv/libs/{own_name(name)}": path for name, path in shared.items()})
     binaries = {name: renamed(path.read_bytes(), shared) for name, path in binaries.items()}
-    others = {str(path.relative_to(ROOT / "plugins/python")): path for pattern in ("*.py", "py.typed")
-              for path in sorted((ROOT / "plugins/python/haloconv").rglob(pattern))}
+    others = sources("haloconv")
     for masks in filter(pathlib.Path.is_dir, files):
-        others.update({f"haloconv/impulses/{path.relative_to(masks)}": path for path in sorted(masks.rglob("*.wav"))
+        others.update({f"haloconv/impulses/{path.relative_to(masks)}": path.read_bytes()
+                       for path in sorted(masks.rglob("*.wav"))
                        if path.name != "drums.wav"})  # the sound of `make demo`
-    others = {name: path.read_bytes() for name, path in others.items()}
     if "haloconv/haloconv" in binaries:
         others[f"haloconv-{version()}.data/scripts/haloconv"] = SCRIPT.encode()
     tag = platform_tag(binaries.values(), machines.pop(), copies)
@@ -324,6 +339,11 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
     return write_wheel(wheel_directory, "py3-none-any", {"haloconv.pth": f"{ROOT}/plugins/python\n".encode()})
 
 
+def build_adapters(wheel_directory, config_settings=None, metadata_directory=None):
+    """The wheel of haloconv-adapters: any Python, any machine."""
+    return write_wheel(wheel_directory, "py3-none-any", sources("haloconv_adapters"), name="haloconv-adapters")
+
+
 def build_sdist(sdist_directory, config_settings=None):
     """The files in git; without git, all files but those that builds write."""
     names = ask("git", "-C", str(ROOT), "ls-files", "-z").split("\0")[:-1] or [
@@ -342,7 +362,9 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 def main(kind, folder, *arguments):
-    if kind == "haloconv-cuda":
+    if kind == "haloconv-adapters":
+        path = pathlib.Path(folder, build_adapters(folder))
+    elif kind == "haloconv-cuda":
         module, *archives = map(pathlib.Path, arguments)
         path = pack_module(module, folder, archives)
     else:

@@ -197,7 +197,7 @@ def test_the_library_names_no_option_of_the_program():
     """C and Python programs show its messages, too. `python -m haloconv.ray` is a program with options."""
     for folder in ("dsp", "kernels/backend", "kernels/fft", "kernels/files", "kernels/module", "kernels/resident", "plugins"):
         for path in sources(folder, ".c", ".h", ".cu", ".cuh", ".py"):
-            for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', declarations(path)) if path.name != "_ray_batch.py" else []:
+            for text in re.findall(r'"(?:[^"\\\n]|\\.)*"', declarations(path)) if path.name != "ray_batch.py" else []:
                 assert not re.search(r"(^|[^-])--[a-z]", text), f"{path.relative_to(ROOT)}: {text}"
 
 

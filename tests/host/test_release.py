@@ -177,3 +177,12 @@ def test_the_bill_of_materials_names_each_library_with_version_and_licence(plugi
     whole = packages[release.spdx_id("File", held.name)]
     assert whole["checksums"][0]["checksumValue"] == hashlib.sha256(held.read_bytes()).hexdigest()
     assert "LGPL-2.1-or-later" in whole["licenseConcluded"] and "LICENSE" in files and len(files) > 8
+
+
+def test_the_bill_of_materials_has_the_adapters_with_their_own_version(tmp_path):
+    haloconv_build.build_adapters(tmp_path)
+    bill = release.bill_of_materials(tmp_path, 1000000000)
+    (package,) = bill["packages"]
+    version = haloconv_build.version("haloconv-adapters")
+    assert package["name"] == f"haloconv_adapters-{version}-py3-none-any.whl" and package["licenseConcluded"] == "MIT"
+    assert package["versionInfo"] == version != VERSION

@@ -109,7 +109,7 @@ def test_what_was_tried_has_a_day_and_says_how():
             assert (ROOT / file).is_file(), row
         for goal in re.findall(r"`make ([a-z-]+)", row[-1]):
             assert re.search(rf"^[a-z -]*\b{goal}\b[a-z -]*:", goals, re.M), row
-    adapters = (ROOT / "plugins/python/haloconv/_adapters/__init__.py").read_text()
+    adapters = (ROOT / "plugins/python/haloconv_adapters/projects/__init__.py").read_text()
     known = re.findall(r'Project\("([\w-]+)", "([^"]+)"\)', adapters)
     assert len(known) > 5 and {tuple(row[:2]) for row in rows} >= set(known)
 

@@ -19,9 +19,11 @@ def close(ours, theirs):
 @pytest.fixture
 def calls(hc, monkeypatch):
     """calls(adapter, name): a list that grows with each call of this function of ours by an adapter, but for trials."""
+    patches = importlib.import_module("haloconv_adapters.patches")
+
     def count(adapter, name="ours"):
-        module, seen = importlib.import_module(f"haloconv._adapters.{adapter}"), []
-        function, check = getattr(module, name), hc._patches._check_results
+        module, seen = importlib.import_module(f"haloconv_adapters.projects.{adapter}"), []
+        function, check = getattr(module, name), patches._check_results
 
         def uncounted(*given):
             n = len(seen)
@@ -29,7 +31,7 @@ def calls(hc, monkeypatch):
             assert len(seen) > n, "the small signal of a trial does not reach haloconv"
             del seen[n:]
 
-        monkeypatch.setattr(hc._patches, "_check_results", uncounted)
+        monkeypatch.setattr(patches, "_check_results", uncounted)
         monkeypatch.setattr(module, name, lambda *arguments: seen.append(1) or function(*arguments))
         return seen
     return count

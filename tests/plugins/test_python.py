@@ -1,5 +1,6 @@
 """The Python module: compared with scipy on every backend, and its structs and calls with the headers."""
 
+import ast
 import ctypes
 import importlib
 import inspect
@@ -29,6 +30,11 @@ def hc():
     sys.path.insert(0, str(ROOT / "plugins/python"))
     import haloconv
     return haloconv
+
+
+@pytest.fixture
+def patches(hc):
+    return importlib.import_module("haloconv_adapters.patches")
 
 
 def close(got, want):
@@ -280,7 +286,7 @@ def test_arrays_that_hold_no_sound_are_refused(hc):
 
 
 @pytest.fixture
-def reverb(hc, tmp_path, monkeypatch):
+def reverb(hc, patches, tmp_path, monkeypatch):
     """(A project, a function that installs a release of it): its adapter, too, is made here."""
     (tmp_path / "reverb.py").write_text("class Room:\n  def play(self): return 'own'\ndef convolve(): return 'own'\n"
                                         "again = convolve\n")
@@ -293,19 +299,19 @@ def reverb(hc, tmp_path, monkeypatch):
         "  return {'reverb:convolve': (convolve, None), 'reverb:again': (convolve, None), "
         "'reverb:Room.play': (play, None)}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(hc._patches._adapters, "__path__", [str(folder)])
-    monkeypatch.setitem(hc._patches.PROJECTS, "reverb", hc._patches._adapters.Project("py-reverb", "1.9 to 1.11"))
-    installed = hc._patches.importlib.metadata.version
+    monkeypatch.setattr(patches.projects, "__path__", [str(folder)])
+    monkeypatch.setitem(patches.PROJECTS, "reverb", patches.projects.Project("py-reverb", "1.9 to 1.11"))
+    installed = patches.importlib.metadata.version
 
     def install(version):
-        monkeypatch.setattr(hc._patches.importlib.metadata, "version",
+        monkeypatch.setattr(patches.importlib.metadata, "version",
                             lambda name: version if name == "py-reverb" else installed(name))
 
     install("1.10.2")
     yield importlib.import_module("reverb"), install
     hc.unpatch("reverb")
     sys.modules.pop("reverb")
-    sys.modules.pop("haloconv._adapters.reverb", None)
+    sys.modules.pop("haloconv_adapters.projects.reverb", None)
 
 
 def test_a_project_convolves_by_haloconv_until_it_is_unpatched(hc, reverb):
@@ -353,8 +359,65 @@ def test_a_library_that_is_absent_or_damaged_is_an_error_with_a_remedy(hc, monke
             hc._library._load()
 
 
+# ---- haloconv-adapters -----------------------------------------------------------------------------------------------
+def alone(*arguments, folder):
+    """Run Python with the packages in a folder."""
+    environment = {**os.environ, "PYTHONPATH": str(folder), "HALOCONV_LIBRARY": str(BUILD / "libhaloconv.so")}
+    return subprocess.run([sys.executable, *arguments], env=environment, cwd="/", capture_output=True, text=True,
+                          check=False)
+
+
+def test_the_core_imports_no_adapter(hc):
+    code = """if True:
+        import importlib, sys
+        from haloconv import *
+        for name in ("torch", "jax"):
+            try:
+                importlib.import_module(f"haloconv.{name}")
+            except ImportError:
+                pass
+        unpatch("scipy")
+        adapters = [name for name in sys.modules if name.startswith("haloconv_adapters")]
+        print(convolve([1.0, 2.0], [3.0]).tolist(), adapters)"""
+    done = alone("-c", code, folder=ROOT / "plugins/python")
+    assert done.stdout == "[3.0, 6.0] []\n", done.stderr
+
+
+@pytest.mark.parametrize("text", ["haloconv.patch('scipy')", "haloconv.ray", "from haloconv.ray import Reverb",
+                                  "import haloconv.curator"])
+def test_without_the_adapters_the_core_names_their_package(hc, tmp_path, text):
+    (tmp_path / "haloconv").symlink_to(ROOT / "plugins/python/haloconv")
+    done = alone("-c", f"import haloconv\nhaloconv.unpatch('scipy')\n{text}", folder=tmp_path)
+    says = ("haloconv.patch, haloconv.ray and haloconv.curator need the package haloconv-adapters; "
+            "pip install 'haloconv[adapters]'")
+    assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: {says}" and "During handling" not in done.stderr
+    done = alone("-m", "haloconv.ray", "list.csv", "-o", "out", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (1, f"haloconv: error: {says}\n")
+
+
+def test_an_adapter_whose_project_is_missing_names_the_project(hc, tmp_path):
+    for name in ("haloconv", "haloconv_adapters"):
+        (tmp_path / name).symlink_to(ROOT / "plugins/python" / name)
+    (tmp_path / "nemo_curator").mkdir()
+    (tmp_path / "nemo_curator/__init__.py").write_text("import of_curator")
+    done = alone("-c", "import haloconv.curator", folder=tmp_path)
+    assert re.fullmatch("ModuleNotFoundError: No module named '(of_curator|torch)'", done.stderr.splitlines()[-1])
+
+
+def test_the_core_keeps_the_private_names_that_the_adapters_use(hc):
+    """Both have releases of their own."""
+    used, kept = set(), ast.get_docstring(ast.parse((ROOT / "plugins/python/haloconv/_adapters.py").read_text()))
+    for path in (ROOT / "plugins/python/haloconv_adapters").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                used |= {f"{node.module}.{one.name}" for one in node.names}
+    used = {name for name in used if re.match(r"haloconv\b.*\._", name)}
+    assert "haloconv._program.find" in used
+    assert used == set(re.findall(r"\bhaloconv\.[\w.]*\w", kept))
+
+
 def test_fftconvolve_has_the_types_of_scipy(hc):
-    ours = importlib.import_module("haloconv._adapters._scipy").convolver(scipy.signal.fftconvolve)
+    ours = importlib.import_module("haloconv_adapters.projects._scipy").convolver(scipy.signal.fftconvolve)
     x, h = noise(300)[:, 0], noise(20)[:, 0]
     for a, b in [("f4", "f4"), ("f4", "f8"), ("f2", "f2"), ("f4", "f2"), ("i2", "f4"), ("i2", "i2"), ("c8", "f4")]:
         own = scipy.signal.fftconvolve(x.astype(a), h.astype(b))
@@ -374,20 +437,20 @@ def test_unpatching_leaves_what_others_put_over_ours(hc, reverb, monkeypatch):
     assert project.convolve() == "wrapped ours of other" and project.again() == project.Room().play() == "own"
 
 
-def test_a_project_that_is_unknown_or_absent_is_refused(hc, reverb, monkeypatch):
-    adapter = Path(hc._patches._adapters.__path__[0], "reverb.py")
+def test_a_project_that_is_unknown_or_absent_is_refused(hc, patches, reverb, monkeypatch):
+    adapter = Path(patches.projects.__path__[0], "reverb.py")
     adapter.write_text("import reverb.of_another_release\n" + adapter.read_text())  # not imported
     with pytest.raises(ValueError, match="known are .*reverb"):
         hc.patch("rverb")
-    monkeypatch.setitem(hc._patches.PROJECTS, "reverb", hc._patches._adapters.Project("no-reverb", "1.9 to 1.11"))
+    monkeypatch.setitem(patches.PROJECTS, "reverb", patches.projects.Project("no-reverb", "1.9 to 1.11"))
     with pytest.raises(ModuleNotFoundError, match=r"no-reverb is not installed; install it \(tried: 1\.9 to 1\.11\)"):
         hc.patch("reverb")
     assert reverb[0].convolve() == "own"
 
 
-def test_the_releases_that_were_tried_are_documented(hc):
-    text = " ".join(hc.patch.__doc__.split())
-    for package, tried in hc._patches.PROJECTS.values():
+def test_the_releases_that_were_tried_are_documented(patches):
+    text = " ".join(sys.modules["haloconv_adapters"].__doc__.split())
+    for package, tried in patches.PROJECTS.values():
         assert f"{package} {tried}" in text
 
 
@@ -403,15 +466,15 @@ def replacements(): return {'reverb.dsp:convolve': (make, trial), 'reverb.dsp:Ro
 
 
 @pytest.fixture
-def release(hc, reverb, tmp_path):
+def release(hc, patches, reverb, tmp_path):
     """A function that writes reverb/dsp.py of a release."""
     def write(text, adapter=ADAPTER):
         folder = tmp_path / "reverb"
         folder.mkdir(exist_ok=True)
         (folder / "__init__.py").touch()
         (folder / "dsp.py").write_text(text)
-        Path(hc._patches._adapters.__path__[0], "reverb.py").write_text(adapter)
-        for name in ("reverb", "reverb.dsp", "haloconv._adapters.reverb"):
+        Path(patches.projects.__path__[0], "reverb.py").write_text(adapter)
+        for name in ("reverb", "reverb.dsp", "haloconv_adapters.projects.reverb"):
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
         sys.dont_write_bytecode = True  # two releases of one second
@@ -475,7 +538,7 @@ def test_a_release_without_a_module_is_refused_and_other_failures_stay(hc, relea
 
 
 def test_functions_of_a_replaced_module_are_checked(hc, release):
-    adapter = ("import numpy, types\nfrom haloconv._adapters._scipy import convolver, trial, with_functions\n"
+    adapter = ("import numpy, types\nfrom haloconv_adapters.projects._scipy import convolver, trial, with_functions\n"
                "def make(theirs): return with_functions(theirs, convolve=convolver(theirs.convolve))\n"
                "def replacements(): return {'reverb.dsp:signal': (make, lambda signal: trial(signal.convolve))}\n")
     project = release("import scipy.signal as signal\n", adapter)
@@ -489,7 +552,7 @@ def test_functions_of_a_replaced_module_are_checked(hc, release):
 
 def test_scipy_convolves_by_haloconv(hc, monkeypatch):
     """Values and types are scipy's; scipy computes what haloconv does not, and refuses in its words."""
-    seen, adapter = [], importlib.import_module("haloconv._adapters._scipy")
+    seen, adapter = [], importlib.import_module("haloconv_adapters.projects._scipy")
     ours = adapter.convolve_tensors
     monkeypatch.setattr(adapter, "convolve_tensors", lambda *given: seen.append(1) or ours(*given))
     x, h = noise(300)[:, 0], noise(20)[:, 0]

@@ -22,8 +22,8 @@ ENV = {"PYTHONPATH": f"{ROOT / 'plugins/python'}:{ROOT / 'tests'}", "RAY_ENABLE_
 if SAN:
     pytest.skip("a sanitized library needs a sanitized Python", allow_module_level=True)
 import haloconv  # noqa: E402
-from haloconv import _ray_batch  # noqa: E402
 from haloconv.ray import Reverb  # noqa: E402
+from haloconv_adapters import ray_batch  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -297,10 +297,10 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(sounds, monkeypatch
     program = sounds / "small_files"
     program.write_text(f"#!/bin/sh\ntrap '' XFSZ\nulimit -f 200\nexec {HALOCONV.resolve()} \"$@\"\n")
     program.chmod(0o755)
-    monkeypatch.setattr(_ray_batch, "find", lambda: str(program))
-    shares = _ray_batch._Shares(_ray_batch._parse(["list.csv", "-o", "out", "--retries", "1"])[0], ["list.csv"], 1)
-    assert shares.add(1, *_ray_batch._run(str(sounds), shares.arguments(1), 0))
-    assert not shares.add(1, *_ray_batch._run(str(sounds), shares.arguments(1), 0))
+    monkeypatch.setattr(ray_batch, "find", lambda: str(program))
+    shares = ray_batch._Shares(ray_batch._parse(["list.csv", "-o", "out", "--retries", "1"])[0], ["list.csv"], 1)
+    assert shares.add(1, *ray_batch._run(str(sounds), shares.arguments(1), 0))
+    assert not shares.add(1, *ray_batch._run(str(sounds), shares.arguments(1), 0))
     summary = shares.summary(1)
     reason = summary["failures"][0]["reason"]
     assert "b.wav" in reason and "File too large" in reason and "\n" not in reason
@@ -310,10 +310,10 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_file(sounds, monkeypatch
 
 
 def test_a_report_that_does_not_fit_leaves_no_half_file(folder):
-    own = _ray_batch._parse(["list.csv", "-o", ".", "--report", "all.jsonl"])[0]
-    shares = _ray_batch._Shares(own, ["list.csv"], 1)
+    own = ray_batch._parse(["list.csv", "-o", ".", "--report", "all.jsonl"])[0]
+    shares = ray_batch._Shares(own, ["list.csv"], 1)
     pathlib.Path(shares.report_path(1)).write_text('{"row": 1}\n' * 1000)
-    code = ("import resource, signal; from haloconv import _ray_batch as b; "
+    code = ("import resource, signal; from haloconv_adapters import ray_batch as b; "
             "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)); "
             "b._Shares(b._parse(['list.csv', '-o', '.', '--report', 'all.jsonl'])[0], [], 1).write_report()")
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **ENV}, stderr=subprocess.PIPE, text=True)
@@ -322,7 +322,7 @@ def test_a_report_that_does_not_fit_leaves_no_half_file(folder):
 
 
 def test_a_try_that_ends_early_forgets_no_file():
-    shares = _ray_batch._Shares(_ray_batch._parse(["list.csv", "-o", "out", "-q"])[0], ["list.csv"], 1)
+    shares = ray_batch._Shares(ray_batch._parse(["list.csv", "-o", "out", "-q"])[0], ["list.csv"], 1)
     zeros = dict.fromkeys(("frames_in", "frames_out", "clipped_samples", "clipped_files", "times_realtime"), 0)
     for done, resumed in [(5, 2), (0, 0), (1, 3), (0, 8)]:
         shares.add(1, 1, {"done": done, "resumed": resumed, "failures": [], "times": {}, "seconds": 1, **zeros}, "")
@@ -333,12 +333,12 @@ def test_an_end_without_a_report_has_a_reason(folder, monkeypatch):
     program = folder / "dies"
     program.write_text("#!/bin/sh\nprintf '{\"done\": 1'\nkill -9 $$\n")
     program.chmod(0o755)
-    monkeypatch.setattr(_ray_batch, "find", lambda: str(program))
-    assert _ray_batch._run(str(folder), [], 0) == (-9, None, "")
-    shares = _ray_batch._Shares(_ray_batch._parse(["list.csv", "-o", "out", "-q"])[0], ["list.csv"], 1)
+    monkeypatch.setattr(ray_batch, "find", lambda: str(program))
+    assert ray_batch._run(str(folder), [], 0) == (-9, None, "")
+    shares = ray_batch._Shares(ray_batch._parse(["list.csv", "-o", "out", "-q"])[0], ["list.csv"], 1)
     assert shares.add(1, -9, None, "") and shares.retried == [{"share": 1, "reason": "signal 9 (Killed)"}]
-    assert _ray_batch._reason(ConnectionError()) == "ConnectionError"
-    assert _ray_batch._reason(OSError("no\nroute")) == "no"
+    assert ray_batch._reason(ConnectionError()) == "ConnectionError"
+    assert ray_batch._reason(OSError("no\nroute")) == "no"
 
 
 def test_what_ray_cannot_share_out_is_refused(cluster, sounds):
@@ -353,17 +353,17 @@ def test_what_ray_cannot_share_out_is_refused(cluster, sounds):
 
 def test_shares_that_fit_a_node():
     node = {"CPU": 16.0, "GPU": 2.0, "memory": 1e9}
-    assert [_ray_batch._fits(node, cpus, gpus) for cpus, gpus in
+    assert [ray_batch._fits(node, cpus, gpus) for cpus, gpus in
             [(1, 0), (4, 0), (4, 1), (4, 0.5), (16, 1), (17, 0), (1, 3)]] == [16, 4, 2, 4, 1, 0, 0]
-    assert _ray_batch._fits({"CPU": 4.0}, 1, 0.5) == 0
+    assert ray_batch._fits({"CPU": 4.0}, 1, 0.5) == 0
 
 
 def test_a_node_without_the_program_fails_its_share_alone(monkeypatch):
     monkeypatch.setattr("haloconv._program.os.access", lambda path, mode: False)
     with pytest.raises(FileNotFoundError) as error:
-        _ray_batch._run(".", ["list.csv"], 0)
-    shares = _ray_batch._Shares(_ray_batch._parse(["list.csv", "-o", "out", "-q"])[0], ["list.csv"], 2)
-    assert shares.add(1, -1, None, _ray_batch._reason(error.value))  # again, perhaps elsewhere
+        ray_batch._run(".", ["list.csv"], 0)
+    shares = ray_batch._Shares(ray_batch._parse(["list.csv", "-o", "out", "-q"])[0], ["list.csv"], 2)
+    assert shares.add(1, -1, None, ray_batch._reason(error.value))  # again, perhaps elsewhere
     assert "the program is not installed" in shares.retried[0]["reason"]
 
 
@@ -375,7 +375,7 @@ def test_no_journal_is_removed_while_one_is_in_use(folder, capsys):
         with open(held, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             with pytest.raises(SystemExit):
-                _ray_batch._forget_journals(str(folder))
+                ray_batch._forget_journals(str(folder))
         assert str(held) in capsys.readouterr().err and all(map(pathlib.Path.exists, journals))
-    _ray_batch._forget_journals(str(folder))
+    ray_batch._forget_journals(str(folder))
     assert not any(map(pathlib.Path.exists, journals))

@@ -137,7 +137,7 @@ def test_metadata_of_a_wheel(wheel):
         print(json.dumps({**said, "files": files, "is": haloconv.__version__}))""")
     header = re.search(r'HC_VERSION "(.*)"', (ROOT / "dsp/haloconv.h").read_text())[1]
     assert said["Version"] == [header] and said["is"] == header and said["Name"] == ["haloconv"]
-    assert "numpy>=1.21" in said["Requires-Dist"] and said["Provides-Extra"] == ["cuda", "torch"]
+    assert "numpy>=1.21" in said["Requires-Dist"] and said["Provides-Extra"] == ["adapters", "cuda", "torch"]
     held = next(pathlib.Path(path).read_text() for path in said["files"] if path.endswith("/LIBRARIES.txt"))
     for name in os.listdir(wheel.site / "haloconv/libs"):
         assert re.search(rf"^{re.escape('lib' + name[3:])}: ", held, re.M), f"no licence of {name}: {held}"
@@ -228,6 +228,37 @@ def test_the_extra_cuda_brings_the_gpu_module(wheel):
     assert f"{found} is not a GPU module of haloconv" in said and named is None
     assert pathlib.Path(found).read_bytes() == module.read_bytes()
     wheel.pip("exit 1", "uninstall", "--yes", "haloconv-cuda")
+
+
+def test_the_extra_adapters_brings_their_package(wheel, tmp_path):
+    """Its wheel is for every machine, the same each time, and the same by pip from its folder of the source."""
+    for name in ("one", "two"):
+        haloconv_build.main("haloconv-adapters", str(tmp_path / name))
+    made, again = (next((tmp_path / name).iterdir()) for name in ("one", "two"))
+    assert made.name == f"haloconv_adapters-{haloconv_build.version('haloconv-adapters')}-py3-none-any.whl"
+    assert made.read_bytes() == again.read_bytes()
+    look = """if True:
+        import json, haloconv
+        try:
+            haloconv.patch("scipy")
+        except ModuleNotFoundError as error:
+            print(json.dumps(str(error)))"""
+    assert wheel.use(look).endswith("pip install 'haloconv[adapters]'")
+    wheel.pip("exit 1", "install", "--no-index", "--find-links", made.parent, "haloconv[adapters]")
+    assert "scipy is not installed" in wheel.use(look)
+    shares = run(wheel.python, "-m", "haloconv.ray", "--help", cwd=wheel.folder, env={})
+    assert shares.startswith("usage: python -m haloconv.ray")
+    wheel.pip("exit 1", "uninstall", "--yes", "haloconv-adapters")
+    assert wheel.use(look).endswith("pip install 'haloconv[adapters]'")
+    shutil.unpack_archive(wheel.archive, tmp_path)
+    source, = tmp_path.glob("haloconv-*/plugins/python/haloconv_adapters")
+    wheel.pip("exit 1", "install", "--no-index", source)
+    assert "scipy is not installed" in wheel.use(look)
+    for path in zipfile.ZipFile(made).namelist():
+        if path.endswith(".py"):
+            assert (wheel.site / path).read_bytes() == (ROOT / "plugins/python" / path).read_bytes()
+    assert not (wheel.site / "haloconv_adapters/pip").exists()
+    wheel.pip("exit 1", "uninstall", "--yes", "haloconv-adapters")
 
 
 def test_an_editable_installation_is_the_source_tree(wheel):

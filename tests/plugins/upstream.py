@@ -46,9 +46,9 @@ importlib.import_module(project)  # the installed one, before the source's folde
 if calls:
     import haloconv
     haloconv.patch(project)
-    adapter, name, seen = importlib.import_module("haloconv._adapters." + project), "ours", []
+    adapter, name, seen = importlib.import_module("haloconv_adapters.projects." + project), "ours", []
     if not hasattr(adapter, name):
-        adapter, name = haloconv._adapters._scipy, "convolve_tensors"
+        adapter, name = importlib.import_module("haloconv_adapters.projects._scipy"), "convolve_tensors"
     ours = getattr(adapter, name)
     setattr(adapter, name, lambda *arguments: seen.append(1) or ours(*arguments))
 import pytest

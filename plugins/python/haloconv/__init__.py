@@ -32,11 +32,11 @@ path.
 import importlib
 from typing import Any
 
+from ._adapters import patch, unpatch
 from ._arrays import convolve_packed, convolve_tensors
 from ._banks import Bank, position
 from ._library import Error, devices, version
 from ._scene import convolve_moving
-from ._patches import patch, unpatch
 from ._streams import BLOCK_FILES, NO_FADE, WAIT_FOREVER, WAIT_NONE, Mask, Stream, convolve
 
 __all__ = ["convolve", "convolve_moving", "convolve_packed", "convolve_tensors", "Stream", "Mask", "Bank", "position",

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._library import _numbers_in, _threads
-from ._tensors import ALIGNMENT, BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, Plans, check_mode, make_plan, split
+from ._tensors import ALIGNMENT, BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, Plans, check_mode, check_packed, make_plan, split
 
 _CUDA, _CUDA_MANAGED = 2, 13  # DLDeviceType
 _CPUS = (1, 3)  # memory of the host, pinned or not
@@ -136,45 +136,37 @@ class _Library:
 class _CuPy(_Library):
     has_stream = True
 
-    def __init__(self, like, device):
-        super().__init__(like, device)
-        self.cupy = sys.modules["cupy"]
-
     def names(self):
-        return self.cupy
+        return sys.modules["cupy"]
 
     def active(self):
-        return self.cupy.cuda.Device(self.device)
+        return self.names().cuda.Device(self.device)
 
     def stream(self):
-        return self.cupy.cuda.get_current_stream().ptr or _LEGACY_STREAM
+        return self.names().cuda.get_current_stream().ptr or _LEGACY_STREAM
 
     def empty(self, shape):
-        return self.cupy.empty(shape, np.float32)
+        return self.names().empty(shape, np.float32)
 
     def dense(self, array):
-        return self.cupy.ascontiguousarray(array)
+        return self.names().ascontiguousarray(array)
 
     def float32(self, array):
         return array.astype(np.float32)
 
 
 class _JAX(_Library):
-    def __init__(self, like, device):
-        super().__init__(like, device)
-        self.jax = sys.modules["jax"]
-
     def names(self):
-        return self.jax.numpy
+        return sys.modules["jax"].numpy
 
     def active(self):
-        return self.jax.default_device(next(iter(self.like.devices())))
+        return sys.modules["jax"].default_device(next(iter(self.like.devices())))
 
     def empty(self, shape):
-        return self.jax.numpy.empty(shape, np.float32).block_until_ready()
+        return self.names().empty(shape, np.float32).block_until_ready()
 
     def dense(self, array):
-        return self.jax.numpy.array(array)
+        return self.names().array(array)
 
     def float32(self, array):
         return array.astype(np.float32)
@@ -505,12 +497,7 @@ def convolve_packed(x: Any, h: Any, offsets: Any, mode: str = "causal", lengths:
         index = None if index is None else np.asarray(index)
         lengths = None if lengths is None else np.asarray(lengths)
     _check_shapes(np.shape(x), np.shape(h))
-    if x.ndim not in (1, 2):
-        raise ValueError(f"x has shape {tuple(x.shape)}; give [channels, frames] or [frames]")
-    if offsets.ndim != 1 or len(offsets) < 2:
-        raise ValueError(f"offsets has shape {tuple(offsets.shape)}; give [sequences + 1] numbers")
-    if not is_gpu and (offsets[0] != 0 or offsets[-1] != x.shape[-1] or (np.diff(offsets) < 0).any()):
-        raise ValueError(f"offsets must begin with 0, ascend and end with the {x.shape[-1]} frames of x")
+    check_packed(x.shape, "offsets", offsets.shape, None if is_gpu else offsets)
     if x.ndim == 1:  # one channel
         if index is not None:
             index = index.reshape(*index.shape, 1)
@@ -525,23 +512,27 @@ def convolve_packed(x: Any, h: Any, offsets: Any, mode: str = "causal", lengths:
     return y[0] if x.ndim == 1 else y
 
 
+def check_channels(shape, n_in):
+    """Refuse a shape of h that convolve()'s channel rule does not know for a sound of n_in channels."""
+    if len(shape) not in (1, 2, 3) or 0 in shape:
+        raise ValueError(f"h has shape {tuple(shape)}; give [frames], [frames, M] or [frames, inputs, outputs]")
+    if len(shape) == 3 and shape[1] != n_in:
+        raise ValueError(f"h has {shape[1]} inputs, but the sound has {n_in} channels; give h as "
+                         "[frames, inputs, outputs]")
+    if len(shape) == 2 and n_in != 1 and shape[1] not in (1, n_in) and (n_in, shape[1]) != (2, 4):
+        raise ValueError(f"h has {shape[1]} channels, but the sound has {n_in}; give h 1 or {n_in} channels, "
+                         "or the shape [frames, inputs, outputs]")
+
+
 def convolve_columns(x, h, mode, tensors):
     """haloconv.convolve by tensors(x, h, mode), on_gpu or on_cpu: [frames] or [frames, channels], with its channel rule."""
     if x.ndim not in (1, 2) or 0 in x.shape:
         raise ValueError(f"the sound has shape {tuple(x.shape)}; give [frames] or [frames, channels]")
-    if h.ndim not in (1, 2, 3) or 0 in h.shape:
-        raise ValueError(f"h has shape {tuple(h.shape)}; give [frames], [frames, M] or [frames, inputs, outputs]")
     is_flat = x.ndim == 1 and h.ndim == 1
     rows = x.reshape(1, -1) if x.ndim == 1 else x.T
-    n_in = rows.shape[0]
-    m = 1 if h.ndim == 1 else h.shape[1]
-    if h.ndim == 3 and m != n_in:
-        raise ValueError(f"h has {m} inputs, but the sound has {n_in} channels; give h as [frames, inputs, outputs]")
-    if h.ndim == 2 and m == 4 and n_in == 2:
+    check_channels(h.shape, rows.shape[0])
+    if h.ndim == 2 and (rows.shape[0], h.shape[1]) == (2, 4):
         h = h.reshape(-1, 2, 2)
-    elif h.ndim == 2 and m != 1 and m != n_in and n_in != 1:
-        raise ValueError(f"h has {m} channels, but the sound has {n_in}; give h 1 or {n_in} channels, "
-                         "or the shape [frames, inputs, outputs]")
     if h.ndim == 3:  # every input to every output, then the sum over the inputs
         taps = h.reshape(h.shape[0], -1).T.reshape(h.shape[1], h.shape[2], -1)
         y = tensors(rows[:, None], taps, mode).sum(0)

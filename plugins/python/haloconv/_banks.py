@@ -12,8 +12,8 @@ from typing import Optional, Tuple, Union
 import numpy as np
 import numpy.typing as npt
 
-from ._library import (_BankData, _BankOptions, _MAX_MIX, _RenderConfig, _bytes, _check, _floats, _lib, _pointer, _set,
-                       _threads)
+from ._library import (_BankData, _BankOptions, _MAX_MIX, _RenderConfig, _ask_library, _bytes, _floats, _lib,
+                       _open_handle, _set, _threads)
 
 Path, PATH_TYPES = Union[str, "os.PathLike[str]"], (str, os.PathLike)
 
@@ -109,12 +109,12 @@ class Bank:
         self.rate = self._data.rate or None
 
     def _load(self, path, rate, grid, normalise):
-        data, why = _BankData(size=ctypes.sizeof(_BankData)), ctypes.create_string_buffer(512)
+        data = _BankData(size=ctypes.sizeof(_BankData))
         options = _BankOptions(ctypes.sizeof(_BankOptions), 0 if grid is None else grid or _GRID_NONE, bool(normalise), True)
         wanted = ctypes.c_int(rate or 0)
         if wanted.value != (rate or 0):
             raise ValueError(f"rate {rate} is not a whole number of Hz in the library's range; give one")
-        _check(_lib.hc_bank_load(path, wanted, ctypes.byref(options), ctypes.byref(data), why, len(why)), why)
+        _ask_library(_lib.hc_bank_load, path, wanted, ctypes.byref(options), ctypes.byref(data))
         self._data = data
         self.gain_db, self.notes, self.positions = data.gain_db, data.notes.decode(errors="replace"), None
         if data.position:
@@ -203,8 +203,7 @@ class Bank:
         """Makes the table for mixes; a bank of a file has it."""
         with self._lock:
             if self.positions is not None and not self._data.memory:
-                why = ctypes.create_string_buffer(512)
-                _check(_lib.hc_bank_index(ctypes.byref(self._data), why, len(why)), why)
+                _ask_library(_lib.hc_bank_index, ctypes.byref(self._data))
 
     def nearest(self, azimuth: float, elevation: float = 0.0, distance: float = 1.0) -> int:
         """Find the entry nearest to a direction: by the angle, then by distance. ValueError without positions."""
@@ -231,8 +230,7 @@ class Bank:
         with self._lock:
             prepared = self._made.get(key)
             if prepared is None:
-                pointer, why = _pointer(), ctypes.create_string_buffer(512)
-                _check(_lib.hc_bank_make(engine, ctypes.byref(self._data), ctypes.byref(pointer), why, len(why)), why)
+                pointer = _open_handle(_lib.hc_bank_make, engine, ctypes.byref(self._data))
                 prepared = self._made[key] = _PreparedBank(pointer)
             return prepared
 
@@ -245,12 +243,10 @@ class Bank:
             if self._renderers[0] == key and self._renderers[1]:
                 renderer = self._renderers[1].pop()
         if renderer is None:
-            renderer, why = _pointer(), ctypes.create_string_buffer(512)
             config = _RenderConfig(ctypes.sizeof(_RenderConfig), _bytes("backend", backend))
             _set(config, "step", step)
             _set(config, "n_threads", n_threads)
-            _check(_lib.hc_renderer_open(ctypes.byref(config), ctypes.byref(self._data), ctypes.byref(renderer), why,
-                                         len(why)), why)
+            renderer = _open_handle(_lib.hc_renderer_open, ctypes.byref(config), ctypes.byref(self._data))
         try:
             yield renderer
         finally:

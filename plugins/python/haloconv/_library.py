@@ -9,7 +9,6 @@ from typing import List, Tuple
 import numpy as np
 
 
-
 class Error(RuntimeError):
     """The library refused a call. The text is the library's; `code` is a negative value of enum hc_error."""
 
@@ -137,9 +136,19 @@ for _name, _result, _arguments in [
     getattr(_lib, _name).restype, getattr(_lib, _name).argtypes = _result, _arguments
 
 
-def _check(code, why):
+def _ask_library(function, *arguments):
+    """Call a function of the library whose last arguments are the place for an error text and its size."""
+    why = ctypes.create_string_buffer(512)
+    code = function(*arguments, why, len(why))
     if code < 0:
         raise Error(code, why.value.decode(errors="replace"))
+
+
+def _open_handle(function, *arguments):
+    """Call such a function that also has, before the error text, the place for a pointer. Returns the pointer."""
+    pointer = _pointer()
+    _ask_library(function, *arguments, ctypes.byref(pointer))
+    return pointer
 
 
 def version() -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._banks import Bank
-from ._library import _MAX_MIX, _STEP, _RenderJob, _check, _lib, _pointer
+from ._library import _MAX_MIX, _STEP, _RenderJob, _ask_library, _lib, _pointer
 from ._streams import _planar, _warn_of_overflow
 
 
@@ -146,9 +146,8 @@ def convolve_moving(x: npt.ArrayLike, bank: Union[Bank, npt.ArrayLike],
     job = _RenderJob(n_sources=n_sources, n_in_frames=n, steps=steps.ctypes.data, n_steps=len(steps),
                      step_size=_STEP.itemsize, n_out_frames=n_frames, out=ctypes.addressof(outs))
     setattr(job, "in", ctypes.addressof(ins))
-    why = ctypes.create_string_buffer(512)
     with bank._renderer(backend, step, n_threads) as renderer:
-        _check(_lib.hc_render(renderer, ctypes.byref(job), ctypes.sizeof(job), 1, why, len(why)), why)
+        _ask_library(_lib.hc_render, renderer, ctypes.byref(job), ctypes.sizeof(job), 1)
     overflowed = ~np.isfinite(out)
     if overflowed.any():
         _warn_of_overflow(overflowed.sum())

@@ -10,10 +10,10 @@ from typing import Any, Dict, List, Optional, Sequence, TypeVar, Union, overload
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import HostArray, convolve_columns, device_of, on_cpu, on_gpu
+from ._arrays import HostArray, check_channels, convolve_columns, device_of, on_cpu, on_gpu
 from ._banks import Bank, _xyz
-from ._library import (Error, _Config, _Info, _Level, _MAX_MIX, _Route, _SteerLevel, _bytes, _check, _floats, _lib,
-                       _pointer, _set, _threads)
+from ._library import (Error, _Config, _Info, _Level, _MAX_MIX, _Route, _SteerLevel, _bytes, _floats, _lib,
+                       _open_handle, _pointer, _set, _threads)
 
 BLOCK_FILES = -1   # Stream(block): for files; the engine chooses the block
 NO_FADE = -1       # Stream(fade_frames): no crossfade
@@ -26,26 +26,17 @@ _ENGINE_FRAMES = 1 << 24  # convolve() of more frames and taps (of all pairs) op
 def _routes(h, n_in):
     """Apply the channel rule of convolve() to h: ([(input, output, taps [frames]), ...], n_out)."""
     h = _floats("h", h)
-    if h.ndim not in (1, 2, 3) or h.size == 0:
-        raise ValueError(f"h has shape {h.shape}; give [frames], [frames, M] or [frames, inputs, outputs]")
+    check_channels(h.shape, n_in)
     if h.ndim == 3:
-        if h.shape[1] != n_in:
-            raise ValueError(f"h has {h.shape[1]} inputs, but the sound has {n_in} channels; "
-                             "give h as [frames, inputs, outputs]")
         taps = np.require(h.transpose(1, 2, 0), np.float32, "CA")
         return [(i, o, taps[i, o]) for o in range(h.shape[2]) for i in range(n_in)], h.shape[2]
     taps = np.require(h.reshape(len(h), -1).T, np.float32, "CA")
     m = len(taps)
-    if m == 1:
-        return [(i, i, taps[0]) for i in range(n_in)], n_in
-    if m == n_in:
-        return [(i, i, taps[i]) for i in range(n_in)], n_in
     if n_in == 1:
         return [(0, o, taps[o]) for o in range(m)], m
-    if n_in == 2 and m == 4:
-        return [(r // 2, r % 2, taps[r]) for r in range(4)], 2
-    raise ValueError(f"h has {m} channels, but the sound has {n_in}; give h 1 or {n_in} channels, "
-                     "or the shape [frames, inputs, outputs]")
+    if m in (1, n_in):
+        return [(i, i, taps[i % m]) for i in range(n_in)], n_in
+    return [(r // 2, r % 2, taps[r]) for r in range(4)], 2  # true stereo
 
 
 def _warn_of_overflow(n):
@@ -128,16 +119,14 @@ class Stream:
             max_taps = 1
         if bank is not None:
             rate, bank_taps = rate or bank.rate, bank_taps or bank.taps
-        config, why = _Config(), ctypes.create_string_buffer(512)
+        config = _Config()
         _lib.hc_config_init(ctypes.byref(config))
         wanted = {**locals(), "n_sources": sources, "backend": _bytes("backend", backend),
                   "method": _bytes("method", method), "n_threads": _threads(n_threads)}
         for name, _ in _Config._fields_:
             if wanted.get(name):  # other fields keep the library's defaults
                 _set(config, name, wanted[name])
-        engine = _pointer()
-        _check(_lib.hc_open(ctypes.byref(config), ctypes.byref(engine), why, len(why)), why)
-        self._engine, self._playing, self._users = engine, None, 0
+        self._engine, self._playing, self._users = _open_handle(_lib.hc_open, ctypes.byref(config)), None, 0
         self._left, self._turn, self._adding = threading.Condition(), threading.Lock(), threading.Lock()
         self._banks, self._bank = {}, None
         self.n_in, self.n_out, self.max_taps = config.n_in, config.n_out, config.max_taps
@@ -203,15 +192,13 @@ class Stream:
         pairs, n_out = _routes(h, self.n_in)
         if n_out != self.n_out:
             raise ValueError(f"h makes {n_out} outputs, but the stream has {self.n_out}; open it with n_out={n_out}")
-        routes, why, pointer = (_Route * len(pairs))(), ctypes.create_string_buffer(512), _pointer()
+        routes = (_Route * len(pairs))()
         for route, (i, o, taps) in zip(routes, pairs):
             setattr(route, "in", i)
             route.out, route.taps, route.n_taps, route.gain = o, taps.ctypes.data, len(taps), gain
             _set(route, "delay", delay)
         with self._open() as engine:
-            _check(_lib.hc_mask_make(engine, routes, ctypes.sizeof(_Route), len(pairs), ctypes.byref(pointer), why,
-                                     len(why)), why)
-        return Mask(self, pointer)
+            return Mask(self, _open_handle(_lib.hc_mask_make, engine, routes, ctypes.sizeof(_Route), len(pairs)))
 
     def swap(self, mask: Union[Mask, npt.ArrayLike, None]) -> None:
         """Crossfade to a mask, from the next process() on. The last of several swaps before it counts.

@@ -7,7 +7,7 @@ library.
 import ctypes
 import threading
 
-from ._library import _check, _lib
+from ._library import _ask_library, _lib, _pointer, _text
 
 FULL, SAME, VALID, CAUSAL = range(4)  # enum hc_tensors_mode
 MODES = {"full": FULL, "same": SAME, "valid": VALID, "causal": CAUSAL}
@@ -36,7 +36,6 @@ class Data(ctypes.Structure):
                  ("c", ctypes.c_void_p), ("out_h", ctypes.c_void_p)]
 
 
-_pointer, _text, _Why = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char * 512
 for _name, _result, _arguments in [
         ("hc_tensors_frames", ctypes.c_int64, [ctypes.POINTER(Tensors)]),
         ("hc_tensor_plan_open", ctypes.c_int, [ctypes.POINTER(Tensors), ctypes.c_int, ctypes.POINTER(_pointer),
@@ -50,6 +49,16 @@ _run, _DATA_BYTES = _lib.hc_tensor_plan_run, ctypes.sizeof(Data)
 def check_mode(mode):
     if not isinstance(mode, str) or mode not in MODES:
         raise ValueError(f"mode {mode!r} is unknown; give full, same, valid or causal")
+
+
+def check_packed(x_shape, name, shape, numbers=None):
+    """Refuse packed sequences whose offsets, of a name and a shape, do not fit x; numbers: those of the offsets."""
+    if len(x_shape) > 2:
+        raise ValueError(f"x has shape {tuple(x_shape)}; give [channels, frames] or [frames]")
+    if len(shape) != 1 or shape[0] < 2:
+        raise ValueError(f"{name} has shape {tuple(shape)}; give [sequences + 1] numbers")
+    if numbers is not None and (numbers[0] != 0 or numbers[-1] != x_shape[-1] or (numbers[1:] < numbers[:-1]).any()):
+        raise ValueError(f"{name} must begin with 0, ascend and end with the {x_shape[-1]} frames of x")
 
 
 def frames_of(mode, n_frames, n_taps, n_sequences=0):
@@ -98,9 +107,8 @@ class Plan:
     def __init__(self, op, tensors, shape, copies):
         self._pointer = None
         self.shape, self.copies, self.is_empty = shape, copies, not (tensors.n_batch and tensors.n_channels)
-        pointer, size, why = _pointer(), ctypes.c_size_t(), _Why()
-        _check(_lib.hc_tensor_plan_open(ctypes.byref(tensors), op, ctypes.byref(pointer), ctypes.byref(size), why,
-                                        len(why)), why)
+        pointer, size = _pointer(), ctypes.c_size_t()
+        _ask_library(_lib.hc_tensor_plan_open, ctypes.byref(tensors), op, ctypes.byref(pointer), ctypes.byref(size))
         self._pointer, self.bytes = pointer.value, size.value
 
     def __del__(self):
@@ -110,8 +118,7 @@ class Plan:
         """Run the operation: all but stream, a cudaStream_t or None, are addresses."""
         data = Data(_DATA_BYTES, a, b, out, lengths, workspace, self.bytes, stream, index, offsets, c, out_h)
         if _run(self._pointer, data, None, 0):  # again, for the error text
-            why = _Why()
-            _check(_run(self._pointer, data, why, len(why)), why)
+            _ask_library(_run, self._pointer, data)
 
 
 def _rows(shape, strides, dense):

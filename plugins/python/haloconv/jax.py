@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import _arrays, _jax_calls
-from ._tensors import CONVOLVE, GRADIENT_H, GRADIENT_X, check_mode, fits, frames_of
+from ._tensors import CONVOLVE, GRADIENT_H, GRADIENT_X, check_mode, check_packed, fits, frames_of
 
 __all__ = ["convolve", "convolve_packed"]
 
@@ -147,17 +147,11 @@ def convolve_packed(x: Any, h: Any, cu_seqlens: Any, mode: str = "causal", lengt
     x, h = _array(x, "x"), _array(h, "h")
     _arrays._check_shapes(x.shape, h.shape)
     dtype, n_frames, is_flat = jnp.result_type(x, h), x.shape[-1], x.ndim == 1
-    if x.ndim > 2:
-        raise ValueError(f"x has shape {x.shape}; give [channels, frames] or [frames]")
     if mode == "valid":
         raise ValueError("packed sequences have no mode valid; give full, same or causal")
     offsets = _whole_numbers(cu_seqlens, "cu_seqlens")
-    if offsets.ndim != 1 or offsets.shape[0] < 2:
-        raise ValueError(f"cu_seqlens has shape {offsets.shape}; give [sequences + 1] numbers")
-    if not isinstance(cu_seqlens, jax.Array):
-        numbers = np.asarray(cu_seqlens)
-        if numbers[0] != 0 or numbers[-1] != n_frames or (np.diff(numbers) < 0).any():
-            raise ValueError(f"cu_seqlens must begin with 0, ascend and end with the {n_frames} frames of x")
+    check_packed(x.shape, "cu_seqlens", offsets.shape,
+                 None if isinstance(cu_seqlens, jax.Array) else np.asarray(cu_seqlens))
     h = _cut(h, lengths)
     if index is not None:
         _bank_check(h)

@@ -44,10 +44,10 @@ from typing import List, Optional, Sequence, Union
 
 import torch
 
+from ._adapters import patch, unpatch
 from ._library import devices
-from ._patches import patch, unpatch
 from ._tensors import (BFLOAT16, CONVOLVE, FLOAT16, FLOAT32, GRADIENT_H, GRADIENT_X, GRADIENTS, Plans, check_mode,
-                       check_shapes, fits, make_plan, split)
+                       check_packed, check_shapes, fits, make_plan, split)
 
 __all__ = ["convolve", "convolve_packed", "fftconvolve", "conv1d", "convolve_moving", "ApplyImpulseResponse",
            "install", "uninstall"]
@@ -413,10 +413,27 @@ def _register_autograd(name, n, setup, backward, jvp=None, parts=None):
     _library.impl(name, kernel, "Autograd", with_keyset=True)
 
 
+def _define(schema, execute, fake, *derivatives, **parts):
+    """Define an operator.
+
+    execute      computes it now
+    fake         (the same arguments): empty tensors as the results
+    derivatives, parts  the arguments of _register_autograd after the name
+    """
+    name = schema.partition("(")[0]
+    tags = {"tags": torch.Tag.pt2_compliant_tag} if hasattr(torch.Tag, "pt2_compliant_tag") else {}
+    _library.define(schema, **tags)
+    for key in ("CPU", "CUDA"):
+        _library.impl(name, execute, key)
+    if _HAS_OPERATORS:
+        torch.library.register_fake(f"haloconv::{name}", fake, lib=_library)
+        _register_autograd(name, *derivatives, **parts)
+    else:
+        _library.impl(name, fake, "Meta")
+
+
 def _register(op):
     name = _SCHEMAS[op].partition("(")[0]
-    tags = {"tags": torch.Tag.pt2_compliant_tag} if hasattr(torch.Tag, "pt2_compliant_tag") else {}
-    _library.define(_SCHEMAS[op], **tags)
 
     def execute(*arguments):
         mode, *rest = _unpack(op, arguments)
@@ -447,14 +464,7 @@ def _register(op):
         terms = [operator(*pair, *ctx.rest) for given, pair in ((da, (da, b)), (db, (a, db))) if given is not None]
         return sum(terms[1:], terms[0])
 
-    for key in ("CPU", "CUDA"):
-        _library.impl(name, execute, key)
-    if not _HAS_OPERATORS:
-        _library.impl(name, fake, "Meta")
-        return
-    full_name = f"haloconv::{name}"
-    torch.library.register_fake(full_name, fake, lib=_library)
-    _register_autograd(name, 2, setup, backward, jvp)
+    _define(_SCHEMAS[op], execute, fake, 2, setup, backward, jvp)
     if hasattr(torch.library, "register_vmap"):
         def vmap(info, dims, *arguments):
             mode, a, b, size, lengths, dtype, *lists = _unpack(op, arguments)
@@ -463,14 +473,10 @@ def _register(op):
             dims = (*dims[:2], dims[at], dims[at + 2], dims[at + 3])
             return _vmap(_call_operator, op, mode, info.batch_size, dims, (a, b, lengths, *lists), size, dtype)
 
-        torch.library.register_vmap(full_name, vmap, lib=_library)
+        torch.library.register_vmap(f"haloconv::{name}", vmap, lib=_library)
 
 
 def _register_both():
-    tags = {"tags": torch.Tag.pt2_compliant_tag} if hasattr(torch.Tag, "pt2_compliant_tag") else {}
-    _library.define("gradients(Tensor gy, Tensor x, Tensor h, str mode, Tensor? lengths=None, Tensor? index=None, "
-                    "Tensor? offsets=None) -> (Tensor, Tensor)", **tags)
-
     def execute(gy, x, h, mode, lengths=None, index=None, offsets=None):
         return _execute_both(mode, gy, x, h, lengths, index, offsets, may_keep=False)
 
@@ -495,13 +501,8 @@ def _register_both():
         return (_call_operator(GRADIENT_X, mode, gy, h, x.shape[-1], lengths, x.dtype, index, offsets),
                 _call_operator(GRADIENT_H, mode, gy, x, tuple(h.shape), lengths, h.dtype, index, offsets))
 
-    for key in ("CPU", "CUDA"):
-        _library.impl("gradients", execute, key)
-    if _HAS_OPERATORS:
-        torch.library.register_fake("haloconv::gradients", fake, lib=_library)
-        _register_autograd("gradients", 3, setup, backward, parts=parts)
-    else:
-        _library.impl("gradients", fake, "Meta")
+    _define("gradients(Tensor gy, Tensor x, Tensor h, str mode, Tensor? lengths=None, Tensor? index=None, "
+            "Tensor? offsets=None) -> (Tensor, Tensor)", execute, fake, 3, setup, backward, parts=parts)
 
 
 for _op in _SCHEMAS:
@@ -729,13 +730,8 @@ def _convolve_packed_arrays(x, h, cu_seqlens, mode, lengths, index, dtype):
     _check(x, h, ("x", "h"))
     check_mode(mode)
     offsets = _numbers_of("cu_seqlens", cu_seqlens, x)
-    if x.dim() > 2:
-        raise ValueError(f"x has shape {tuple(x.shape)}; give [channels, frames] or [frames]")
-    if offsets.dim() != 1 or offsets.shape[0] < 2:
-        raise ValueError(f"cu_seqlens has shape {tuple(offsets.shape)}; give [sequences + 1] numbers")
-    if offsets.is_cpu and not _is_compiling() and not _is_transformed() and _is_eager(offsets, offsets):
-        if offsets[0] != 0 or offsets[-1] != x.shape[-1] or (offsets.diff() < 0).any():
-            raise ValueError(f"cu_seqlens must begin with 0, ascend and end with the {x.shape[-1]} frames of x")
+    is_known = offsets.is_cpu and not _is_compiling() and not _is_transformed() and _is_eager(offsets, offsets)
+    check_packed(x.shape, "cu_seqlens", offsets.shape, offsets if is_known else None)
     lengths = None if lengths is None else _lengths_of(lengths, h)
     if index is not None:
         _bank_check(h)

@@ -8,9 +8,9 @@ sound's, which lhotse convolves in silence, causes a UserWarning.
 import warnings
 
 import torch
+from haloconv.torch import _can_convolve, fftconvolve as ours
 
 from . import noise
-from ..torch import _can_convolve, fftconvolve as ours
 
 
 def _convolve1d(theirs):

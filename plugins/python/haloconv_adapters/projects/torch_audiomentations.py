@@ -6,9 +6,9 @@ project's own function computes all else and raises its errors. mode="same" is h
 """
 
 import torch
+from haloconv.torch import _can_convolve, convolve as ours
 
 from . import noise
-from ..torch import _can_convolve, convolve as ours
 
 
 def _convolve(theirs):

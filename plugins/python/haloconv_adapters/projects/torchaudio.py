@@ -10,9 +10,9 @@ before by `from torchaudio.functional import fftconvolve`.
 """
 
 import torch
+from haloconv.torch import _can_convolve, fftconvolve as ours
 
 from . import noise
-from ..torch import _can_convolve, fftconvolve as ours
 
 
 def _fftconvolve(theirs):

@@ -24,7 +24,7 @@ import sys
 import time
 from typing import Any, Dict, List, NoReturn, Optional, Sequence, Tuple
 
-from ._program import find
+from haloconv._program import find
 
 _SUMS = ("done", "frames_in", "frames_out", "clipped_samples", "clipped_files")
 _RETRY_WAIT_S, _MAX_WAIT_S = 2, 60  # from the second retry on, while another process holds the journal; doubles

@@ -1,4 +1,4 @@
-"""patch() and unpatch(): other projects convolve by haloconv in place of their own functions."""
+"""haloconv.patch() and unpatch(): other projects convolve by haloconv in place of their own functions."""
 
 import contextlib
 import functools
@@ -14,8 +14,8 @@ from typing import Any, Dict, List, NamedTuple
 
 import numpy as np
 
-from . import _adapters
-from ._adapters import PROJECTS
+from . import projects
+from .projects import PROJECTS
 
 
 class _Row(NamedTuple):
@@ -145,26 +145,9 @@ def _check_fit(project, adapter, release):
 
 
 def patch(project: str) -> "contextlib.AbstractContextManager[List[str]]":
-    """Let a project, which must be installed, convolve by haloconv: "lhotse", "speechbrain", "espnet", "nemo",
-    "torchaudio", "audiomentations", "torch_audiomentations", "pyroomacoustics" or "scipy" (scipy.signal.convolve,
-    fftconvolve and oaconvolve).
-
-    Its functions are replaced in this process from now on, until unpatch(project), or until the end of the block of
-    `with patch(project) as names:`; names are those that were replaced. Arguments, shapes, types, random numbers and
-    levels stay those of the original; results agree within 1e-5 of their peak. If several blocks are open, the
-    originals return when the last one ends; a call without a block keeps ours until unpatch(project). Processes that
-    begin by spawn must call it again.
-
-    Any release is taken whose functions have the expected arguments, and whose results on a small signal are ours; this
-    is found out before anything is replaced. Tried were audiomentations 0.39 to 0.43, espnet 202511, lhotse 1.20 to
-    1.33, nemo-toolkit 3.0, pyroomacoustics 0.8.3 to 0.10, scipy 1.10 to 1.17, speechbrain 1.0.3 to 1.1,
-    torch-audiomentations 0.11.1 to 0.12, torchaudio 2.11.
-
-    Raises ValueError for an unknown project, ModuleNotFoundError if it is not installed, RuntimeError, with the reason,
-    for a release that does not fit. Any thread may call it.
-    """
+    """haloconv.patch."""
     release = _installed(project)
-    adapter = importlib.import_module(f"{_adapters.__name__}.{project}")
+    adapter = importlib.import_module(f"{projects.__name__}.{project}")
     if project not in _patches:
         _check_fit(project, adapter, release)  # not under the lock: other threads may import modules that call patch()
     with _lock:
@@ -191,7 +174,7 @@ class _Block(contextlib.AbstractContextManager):
             self._patch.users -= 1
             is_last = self._patch.users == 0 and _patches.get(self._project) is self._patch
             foreign = _restore(self._project) if is_last else []
-        _warn(self._project, foreign)
+        _warn(self._project, foreign, 3)
 
 
 def _restore(project) -> List[_Row]:
@@ -205,17 +188,14 @@ def _restore(project) -> List[_Row]:
     return foreign
 
 
-def _warn(project, foreign) -> None:
+def _warn(project, foreign, stacklevel) -> None:
     if foreign:
         warnings.warn(f"unpatch({project!r}): another program has replaced {', '.join(map(str, foreign))} since; that "
-                      "stays, and may still call haloconv", RuntimeWarning, stacklevel=3)
+                      "stays, and may still call haloconv", RuntimeWarning, stacklevel)
 
 
 def unpatch(project: str) -> None:
-    """Give a project its own functions back, also inside of blocks. Nothing happens if it is not patched.
-
-    A function that another program has put over ours stays there, and a RuntimeWarning names it.
-    """
+    """haloconv.unpatch, which calls it."""
     with _lock:
         foreign = _restore(project)
-    _warn(project, foreign)
+    _warn(project, foreign, 4)

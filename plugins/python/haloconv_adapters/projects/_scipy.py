@@ -3,9 +3,9 @@
 import types
 
 import numpy as np
+from haloconv import convolve_tensors
 
 from . import noise
-from .._arrays import convolve_tensors
 
 
 def convolver(theirs):

@@ -6,9 +6,9 @@ Levels and random responses stay SpeechBrain's. Neither function knows rates.
 """
 
 import torch
+from haloconv.torch import _can_convolve, convolve as ours
 
 from . import noise
-from ..torch import _can_convolve, convolve as ours
 
 
 def _convolve1d(theirs):

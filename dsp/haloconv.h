@@ -147,8 +147,9 @@ typedef struct hc_config {
     /* ---- files: block is HC_BLOCK_FILES (haloconv_files.h) ---- */
     int in_samples, out_samples; /* the enum hc_samples that the program wants; hc_info has the formats in use. A
                                 GPU then decodes and encodes                                     HC_PLANAR (0)  */
-    int queue_depth;         /* the maximum of blocks between hc_submit and hc_collect that the program wants, 2 to 16.
-                                Each block has separate memory                                               4  */
+    int queue_depth;         /* the maximum of blocks between hc_submit and hc_collect that the program wants, 1 to 16.
+                                Each block has separate memory. A GPU has at least 2; the CPU, which convolves inside
+                                hc_submit, at most 3                                  4 on a GPU, 1 on the CPU  */
 
     /* ---- moving sources (haloconv_scenes.h), not for files ---- */
     int n_sources;           /* the first n_sources inputs are steered, 0 to n_in; set max_taps to 1 if no mask is

@@ -15,6 +15,7 @@
 #include "dsp/base/await.h"
 #include "dsp/base/denormals.h"
 #include "dsp/base/fork_safety.h"
+#include "dsp/base/order.h"
 #include "dsp/device/outputs.h"
 #include "dsp/scene/scene.h"
 #include "engine_state.h"
@@ -26,6 +27,7 @@
 
 enum {
     USUAL_QUEUE_DEPTH = 4,        /* blocks of a file: three are on a device, the host fills one */
+    IN_PLACE_QUEUE_DEPTH = 3,     /* maximum: one block is filled, one convolved, one emptied */
     CLOSE_US = 10000000,          /* hc_close waits so long for a device */
     N_BUFFERS = DEVICE_QUEUE_MAX, /* live only. If all are in use, the device hangs, and blocks are skipped */
 };
@@ -39,6 +41,15 @@ static int wait_resolve(const hc_config *config, int wait_us)
     if (config->block == 0) return HC_WAIT_FOREVER;
     int64_t half_us = 500000LL * config->block / config->rate;
     return half_us < 1 ? 1 : half_us > INT_MAX ? INT_MAX : (int)half_us;
+}
+
+/* Returns how many blocks of a file may be queued; 0: the blocks are live. */
+static int queue_depth_resolve(const hc_engine *e)
+{
+    int asked = e->config.queue_depth;
+    if (e->async) return asked == 0 ? USUAL_QUEUE_DEPTH : max_int(asked, 2);
+    if (!e->backend->in_place || e->config.block > 0) return 0;
+    return asked == 0 ? 1 : min_int(asked, IN_PLACE_QUEUE_DEPTH);
 }
 
 /* Returns the deadline of a block: wait_us after the call began. hc_process, hybrid's tail and a resident head wait
@@ -279,9 +290,8 @@ static int open_on(hc_engine *e, int device, struct reason *why)
     plan_make(e->backend, device, &e->config, &e->plan, &e->tail_plan, &e->costs);
     e->async = e->backend->begin != NULL;
     if (!e->async || !e->backend->raw) e->config.in_samples = e->config.out_samples = HC_PLANAR;
-    if (e->config.queue_depth < 2) e->config.queue_depth = e->config.queue_depth ? 2 : USUAL_QUEUE_DEPTH;
-    e->queue_depth = e->async ? e->config.queue_depth : e->backend->in_place && e->config.block == 0 ? 1 : 0;
-    e->n_buffers = e->async ? e->queue_depth : e->backend->in_place ? 1 : N_BUFFERS;
+    e->queue_depth = e->config.queue_depth = queue_depth_resolve(e);
+    e->n_buffers = e->queue_depth > 0 ? e->queue_depth : e->backend->in_place ? 1 : N_BUFFERS;
     error = e->backend->open(&e->config, &e->plan, device, &e->state, why);
     if (error) return error;
     mask_swap_open(&e->swap, e->backend, e->state, e->config.fade_frames);

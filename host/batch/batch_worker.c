@@ -15,8 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { QUEUE_DEPTH = 2 }; /* blocks: the engine convolves one while the worker reads or writes another */
-
 struct job_shape { /* file jobs of one shape can use the same engine */
     int n_in, n_out, rate, taps_class;
 };
@@ -26,7 +24,7 @@ struct engine_entry {
     hc_info info;
     struct job_shape shape;
     int n_jobs;                    /* file jobs that the engine convolves in parallel */
-    int queue_depth, n_queued;     /* blocks: capacity, and queued now */
+    int n_queued;                  /* blocks, at most info.queue_depth */
     int64_t n_fed;                 /* blocks since the last reset */
     hc_mask *mask;                 /* the masks of all jobs of the group, or NULL */
     uint64_t serials[BATCH_PIECE]; /* serials of the jobs' masks; 0 = none */
@@ -113,7 +111,7 @@ static int entry_open(struct worker *worker, struct engine_entry *entry, struct 
     config.n_out = entry->n_jobs * shape.n_out;
     config.max_taps = shape.taps_class;
     config.n_threads = batch->n_threads;
-    config.queue_depth = QUEUE_DEPTH;
+    config.queue_depth = 1; /* a GPU has 2: it convolves one block while the worker reads or writes another */
     int error = hc_open(&config, &entry->engine, why, cap);
     if (error != HC_OK) {
         *entry = (struct engine_entry){0};
@@ -123,7 +121,6 @@ static int entry_open(struct worker *worker, struct engine_entry *entry, struct 
     pthread_mutex_lock(&worker->batch->lock);
     memcpy(worker->batch->device, entry->info.device, sizeof worker->batch->device);
     pthread_mutex_unlock(&worker->batch->lock);
-    entry->queue_depth = entry->info.queue_depth < QUEUE_DEPTH ? entry->info.queue_depth : QUEUE_DEPTH;
     return HC_OK;
 }
 
@@ -291,7 +288,8 @@ static bool group_convolve(const struct group *group)
         bool more = false;
         for (int i = 0; i < group->n; i++) more |= file_job_needs(group->jobs[i], entry->info.block) > 0;
         if (!more && entry->n_queued == 0) return true;
-        if (!(more && entry->n_queued < entry->queue_depth ? feed_block(group) : collect_block(group))) return false;
+        if (!(more && entry->n_queued < entry->info.queue_depth ? feed_block(group) : collect_block(group)))
+            return false;
     }
 }
 

@@ -9,7 +9,6 @@
 #include "tar_source.h"
 
 #include <fcntl.h>
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,18 +253,6 @@ int64_t file_job_needs(const struct file_job *job, int block)
     return job->end - job->n_queued > block ? block : job->end - job->n_queued;
 }
 
-/* An engine does not check samples that are written directly to its memory. Returns how many were not finite. */
-static int64_t clear_non_finite(float *x, int64_t n)
-{
-    int64_t n_cleared = 0;
-    for (int64_t i = 0; i < n; i++) {
-        bool is_finite = fabsf(x[i]) <= FLT_MAX;
-        x[i] = is_finite ? x[i] : 0;
-        n_cleared += !is_finite;
-    }
-    return n_cleared;
-}
-
 int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n)
 {
     char why[MESSAGE_CAP];
@@ -278,11 +265,8 @@ int64_t file_job_read(struct file_job *job, float *planar, int64_t stride, int n
     job->at_end = got < n;
     job->n_read += got;
     if (job->at_end && job->end == INT64_MAX) job->end = output_range_end(job->range, job->n_read);
-    for (int ch = 0; ch < job->n_in; ch++) {
-        int64_t n_cleared = job->in.kind == SAMPLE_FLOAT ? clear_non_finite(planar + ch * stride, got) : 0;
-        if (job->pass == 0) job->non_finite += n_cleared;
-        if (job->stage != JOB_WRITES) level_meter_add(&job->level_in, planar + ch * stride, got);
-    }
+    for (int ch = 0; ch < job->n_in && job->stage != JOB_WRITES; ch++)
+        level_meter_add(&job->level_in, planar + ch * stride, got);
     return got;
 }
 
@@ -427,9 +411,10 @@ void file_job_commit(struct file_job *job)
         batch_stop(batch, why);
         return;
     }
-    if (job->non_finite)
+    int64_t non_finite = (int64_t)job->in.non_finite;
+    if (non_finite)
         message_note("%s: replaced %lld NaN or infinite sample%s of the input by 0", job->row->input,
-                     (long long)job->non_finite, message_s(job->non_finite));
+                     (long long)non_finite, message_s(non_finite));
     bool is_clipped = job->out.bits > 0 && seen->clipped > 0; /* floats are not limited */
     const int64_t counts[N_COUNTS] = {
         [COUNT_DONE] = 1,

@@ -78,7 +78,6 @@ struct file_job {
     struct output_range range;
     int64_t end;          /* output_range_end; INT64_MAX: not known yet */
     int64_t n_read;       /* frames of the input */
-    int64_t non_finite;   /* samples of the input that were replaced by 0 */
     int64_t n_queued, n_convolved; /* frames of the convolution: queued in the engine, received from it */
     int64_t n_accepted;   /* the received frames in the range of the output */
     struct level_meter level_in, level_out; /* level_out: with the noise, once its gain is known */

@@ -234,7 +234,7 @@ static bool open_engine(struct convolution *run)
     config.in_samples = is_scaled(s) ? HC_PLANAR : run->in.plain;
     /* a device does not dither */
     config.out_samples = is_scaled(s) || run->out.dithers ? HC_PLANAR : run->out.plain;
-    config.queue_depth = pipeline_queue_depth(&run->in, run->responses.n_out);
+    config.queue_depth = pipeline_queue_depth(&run->in, run->responses.n_out, run->n_taps);
     hc_mask *mask;
     double start = stopwatch_now();
     if (hc_open(&config, &run->engine, run->why, sizeof run->why) != HC_OK) {
@@ -365,7 +365,7 @@ static bool convolve_sound(struct convolution *run)
     good = sound_out_commit(&run->out, run->why, sizeof run->why);
     run->pipeline.write_s += stopwatch_now() - start;
     if (run->engine) hc_get_info(run->engine, &run->info);
-    run->info.non_finite += run->moving.non_finite;
+    run->info.non_finite += run->in.non_finite;
     return good;
 }
 

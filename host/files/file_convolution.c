@@ -1,5 +1,6 @@
 #include "file_convolution.h"
 
+#include "dsp/base/samples.h"
 #include "host/message.h"
 #include "host/stopwatch.h"
 #include "sound_format.h"
@@ -14,7 +15,6 @@
 enum {
     CHUNK_BYTES = 1 << 17,
     CHUNK_SAMPLES = CHUNK_BYTES / 2, /* max. samples: a sample has two bytes or more */
-    ALIGNMENT = 64,
 };
 
 void file_engine_config(hc_config *config, int rate, const char *backend, const char *method)
@@ -276,12 +276,24 @@ bool file_open_output(struct sound_out *out, int fd, const char *path, int forma
     return true;
 }
 
-/* Returns the memory of a chunk, for the caller's thread: its stack may be as small as musl's 128 KiB. NULL: none. */
+/* Returns the memory of a chunk, for the caller's thread: its stack may be as small as musl's 128 KiB. NULL: none. The
+ * next call gets the same memory. With aligned_alloc, glibc would not find it again, and the heap would grow. */
 static void *chunk_alloc(size_t bytes, const char *path, char *why, size_t cap)
 {
-    void *chunk = aligned_alloc(ALIGNMENT, bytes);
+    void *chunk = malloc(bytes);
     if (!chunk) message_write(why, cap, "%s: no memory for its samples; free some memory", path);
     return chunk;
+}
+
+/* An engine does not check samples in its own memory. */
+static void samples_make_finite(struct sound_in *in, float *planar, size_t stride, int64_t n)
+{
+    const struct samples *samples = samples_choose();
+    uint32_t peak = 0;
+    for (int ch = 0; ch < in->n_channels; ch++) {
+        float *x = planar + (size_t)ch * stride;
+        in->non_finite += samples->copy_finite(x, x, (int)n, &peak);
+    }
 }
 
 int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stride, int64_t n, char *why, size_t cap)
@@ -299,6 +311,7 @@ int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stri
             break;
         }
         sample_split(in->kind, chunk, in->n_channels, (size_t)got, planar + done, stride);
+        if (in->kind == SAMPLE_FLOAT) samples_make_finite(in, planar + done, stride, got);
         done += got;
         if (got < want) break;
     }

@@ -1,7 +1,7 @@
 /* file_convolution - the steps that `convolve` and `batch` share: open the output, decode frames from the input, encode
  * frames to the output (so does `design`), and report failures.
  *
- *   sound_in  -->  chunk: samples as libsndfile has them  -->  planar[n_channels][stride]   file_read
+ *   sound_in  -->  chunk: samples as libsndfile has them  -->  finite planar[n_channels][stride]   file_read
  *   planar    -->  gain  -->  dither  -->  chunk, peak and clipping seen  -->  sound_out    file_write
  *
  * A chunk stays in the second-level cache and is large enough to make few system calls.
@@ -27,9 +27,9 @@ enum dither { DITHER_OFF, DITHER_TPDF }; /* the option --dither */
 bool file_open_output(struct sound_out *out, int fd, const char *path, int format, enum dither dither,
                       const struct sound_in *in, int n_channels, struct output_range range, char *why, size_t cap);
 
-/* Reads up to n frames to planar[n_channels][stride]; fewer only at the end of the input. first: FILE_NEXT. If
- * sound_in_can_read_at, it may be the first frame to read; such calls may come in any order and on any thread. Returns
- * how many; -1: why has the reason. */
+/* Reads up to n frames to planar[n_channels][stride]; fewer only at the end of the input. NaN and infinite samples
+ * become 0; in->non_finite counts them. first: FILE_NEXT. If sound_in_can_read_at, it may be the first frame to read;
+ * such calls may come in any order and on any thread. Returns how many; -1: why has the reason. */
 enum { FILE_NEXT = -1 };
 int64_t file_read(struct sound_in *in, int64_t first, float *planar, size_t stride, int64_t n, char *why, size_t cap);
 

@@ -12,9 +12,9 @@
 #include <string.h>
 
 enum {
-    BLOCK_FLOATS = 1 << 20, /* approximate number of samples in a block of an engine for files */
-    RING_BYTES = 8 << 20,   /* bytes of a side's blocks outside the engine's memory: they stay in the cache */
-    MIN_BLOCKS = 3,
+    BLOCK_FLOATS = 1 << 19, /* a block of an engine for files has as many samples, or up to twice as many */
+    RING_BYTES = 8 << 20,   /* bytes of a side's blocks of the pipeline: they stay in the cache */
+    MIN_BLOCKS = 3,         /* as for RING_BYTES; an engine for files has hc_info.queue_depth blocks */
     MAX_BLOCKS = 32,
     ALIGNMENT = 64,
 };
@@ -25,7 +25,7 @@ struct pipeline_block {
     enum { EMPTY, IN_USE, FULL, DONE } stage; /* IN_USE: by one reader, the caller's thread or one writer */
     void *in;                                 /* [n_in][block] floats, or [block][n_in] samples as in the file */
     const void *out;                          /* [n_out][block] floats, or [block][n_out] samples */
-    float *own_in, *own_out;                  /* owned; NULL: the engine's memory */
+    float *own_in, *own_out;                  /* in and out, owned; NULL: the engine's memory */
     int64_t i;                                /* number of the block in the stream */
     int from, n;                              /* frames of the output that are written */
 };
@@ -249,13 +249,12 @@ bool pipeline_start(struct pipeline *p, struct sound_in *in, struct sound_out *o
 /* Reading and writing a block takes ten times as long as a GPU needs for it. So the queue holds nearly as many blocks
  * as the threads of both sides (each block adds 2 ms to the opening of a GPU's engine), but no more than a short file
  * fills. */
-int pipeline_queue_depth(const struct sound_in *in, int n_out)
+int pipeline_queue_depth(const struct sound_in *in, int n_out, int n_taps)
 {
-    double n_frames = in->n_frames < 0 ? INFINITY : (double)in->n_frames;
+    double n_frames = in->n_frames < 0 ? INFINITY : (double)in->n_frames + n_taps;
     double floats = n_frames * (in->n_channels > n_out ? in->n_channels : n_out);
     const int max = PIPELINE_THREADS * 3 / 2;
-    int n = floats > (double)BLOCK_FLOATS * max ? max : (int)(floats / BLOCK_FLOATS) + 1;
-    return n < 4 ? 4 : n;
+    return floats > (double)BLOCK_FLOATS * max ? max : (int)(floats / BLOCK_FLOATS) + 1;
 }
 
 static float *planar_make(int n_channels, int block)
@@ -269,14 +268,17 @@ static bool blocks_make(struct pipeline *p, hc_engine *engine, const hc_info *in
     int n_in = p->in->n_channels, n_out = p->out->n_channels;
     int64_t widest = n_in > n_out ? n_in : n_out, n = RING_BYTES / (widest * info->block * (int64_t)sizeof(float));
     n = n < MIN_BLOCKS ? MIN_BLOCKS : n > MAX_BLOCKS ? MAX_BLOCKS : n;
-    if (p->raw_in || p->raw_out) n = info->queue_depth;
+    if (info->queue_depth > 0) n = info->queue_depth;
     struct pipeline_block *blocks = calloc((size_t)n, sizeof *blocks);
     bool good = blocks != NULL;
     for (int i = 0; i < n && good; i++) {
         struct pipeline_block *block = &blocks[i];
-        if (engine) hc_block_buffers(engine, i, &block->in, &block->out);
-        if (!p->raw_in) block->in = block->own_in = planar_make(n_in, info->block);
-        if (!p->raw_out) block->out = block->own_out = planar_make(n_out, info->block);
+        if (info->queue_depth > 0) {
+            hc_block_buffers(engine, i, &block->in, &block->out);
+        } else {
+            block->in = block->own_in = planar_make(n_in, info->block);
+            block->out = block->own_out = planar_make(n_out, info->block);
+        }
         good = block->in && block->out;
     }
     pthread_mutex_lock(&p->lock);
@@ -288,13 +290,17 @@ static bool blocks_make(struct pipeline *p, hc_engine *engine, const hc_info *in
     return good;
 }
 
+static bool is_on_device(const hc_info *info)
+{
+    return strcmp(info->backend, "cpu") != 0;
+}
+
 /* Allocates the blocks and starts all threads: both need the engine's block size. */
 static bool start_threads(struct pipeline *p, hc_engine *engine, const hc_info *info)
 {
     p->raw_in = info->in_samples != HC_PLANAR;
     p->raw_out = info->out_samples != HC_PLANAR;
-    bool on_device = strcmp(info->backend, "cpu") != 0;
-    p->may_map = p->raw_out || (on_device && !p->match && sound_out_is_plain(p->out));
+    p->may_map = p->raw_out || (is_on_device(info) && !p->match && sound_out_is_plain(p->out));
     if (!blocks_make(p, engine, info)) return false;
     bool anywhere = reads_anywhere(p);
     if (anywhere) {
@@ -350,7 +356,8 @@ struct feed { /* the position of the caller's thread in the stream */
     struct pipeline *pipeline;
     hc_engine *engine; /* NULL: there is a renderer */
     const struct pipeline_renderer *renderer;
-    int queue_depth;           /* blocks that the engine queues; 0: hc_process instead of hc_submit and hc_collect */
+    bool has_queue;            /* hc_submit and hc_collect in the engine's memory; else hc_process or the renderer */
+    int max_queued;            /* blocks; 1: each is finished at once, as on the CPU, which convolves in hc_submit */
     int64_t n_started, n_done; /* blocks */
     int64_t end;               /* output_range_end; INT64_MAX = not known yet */
     const float **ins;         /* [n_in] */
@@ -385,10 +392,15 @@ static struct pipeline_block *dequeue_full(struct feed *feed, bool may_wait, boo
 static void point_at(struct feed *feed, const struct pipeline_block *block)
 {
     struct pipeline *p = feed->pipeline;
-    for (int ch = 0; ch < p->in->n_channels && !p->raw_in; ch++)
-        feed->ins[ch] = (const float *)block->in + (size_t)ch * (size_t)p->block;
-    for (int ch = 0; ch < p->out->n_channels && !p->raw_out; ch++)
-        feed->outs[ch] = block->own_out + (size_t)ch * (size_t)p->block;
+    for (int ch = 0; ch < p->in->n_channels; ch++) feed->ins[ch] = block->own_in + (size_t)ch * (size_t)p->block;
+    for (int ch = 0; ch < p->out->n_channels; ch++) feed->outs[ch] = block->own_out + (size_t)ch * (size_t)p->block;
+}
+
+/* Returns the frames of block i that the range needs: the last block may be short. */
+static int frames_needed(const struct feed *feed, int64_t i)
+{
+    int64_t left = feed->end - i * feed->pipeline->block;
+    return left < feed->pipeline->block ? (int)left : feed->pipeline->block;
 }
 
 static bool start_block(struct feed *feed, struct pipeline_block *block, bool is_zero)
@@ -396,42 +408,41 @@ static bool start_block(struct feed *feed, struct pipeline_block *block, bool is
     struct pipeline *p = feed->pipeline;
     if (is_zero) clear_from(p, block, 0);
     feed->n_started++;
-    if (feed->queue_depth == 0) return true; /* finish_block convolves it */
+    if (!feed->has_queue) return true; /* block_finish convolves it */
     if (feed->end < INT64_MAX) hc_count_set(feed->engine, p->range.skip, feed->end);
-    point_at(feed, block);
+    int n = feed->max_queued == 1 ? frames_needed(feed, block->i) : p->block;
     double start = stopwatch_now();
-    int rc = hc_submit(feed->engine, p->raw_in ? NULL : feed->ins, p->block);
+    int rc = hc_submit(feed->engine, NULL, n);
     p->process_s += stopwatch_now() - start;
     return rc == HC_OK || engine_failed(p, feed->engine);
 }
 
-static bool convolve_block(struct feed *feed, int n)
+/* Convolves a block, or waits for the block that the engine convolves. */
+static bool convolve_block(struct feed *feed, const struct pipeline_block *block, int n)
 {
     struct pipeline *p = feed->pipeline;
     const struct pipeline_renderer *renderer = feed->renderer;
     char why[MESSAGE_CAP];
+    if (feed->has_queue) return hc_collect(feed->engine, NULL) >= 0 || engine_failed(p, feed->engine);
+    point_at(feed, block);
     if (renderer) {
         if (renderer->render(renderer->data, feed->ins, feed->outs, n, why, sizeof why)) return true;
         pipeline_fail(p, why);
         return false;
     }
-    int rc = feed->queue_depth > 0 ? hc_collect(feed->engine, p->raw_out ? NULL : feed->outs)
-                                   : hc_process(feed->engine, feed->ins, feed->outs, n);
-    return rc >= 0 || engine_failed(p, feed->engine);
+    return hc_process(feed->engine, feed->ins, feed->outs, n) >= 0 || engine_failed(p, feed->engine);
 }
 
 static bool block_finish(struct feed *feed)
 {
     struct pipeline *p = feed->pipeline;
     struct pipeline_block *block = block_at(p, feed->n_done);
-    int64_t first = feed->n_done++ * p->block;
-    int n = feed->end - first < p->block ? (int)(feed->end - first) : p->block; /* the last block may be short */
-    point_at(feed, block);
+    int n = frames_needed(feed, feed->n_done);
     double start = stopwatch_now();
-    bool good = convolve_block(feed, n);
+    bool good = convolve_block(feed, block, n);
     p->process_s += stopwatch_now() - start;
     if (!good) return false;
-    block->n = output_range_cut(p->range, feed->end, first, p->block, &block->from);
+    block->n = output_range_cut(p->range, feed->end, feed->n_done++ * p->block, p->block, &block->from);
     set_stage(p, block, DONE);
     return true;
 }
@@ -441,11 +452,10 @@ static bool block_finish(struct feed *feed)
 static bool feed_all(struct feed *feed, struct progress *progress)
 {
     struct pipeline *p = feed->pipeline;
-    int max = feed->queue_depth > 0 ? feed->queue_depth : 1;
     for (;;) {
         int64_t n_queued = feed->n_started - feed->n_done;
         bool is_zero;
-        struct pipeline_block *block = n_queued < max ? dequeue_full(feed, n_queued == 0, &is_zero) : NULL;
+        struct pipeline_block *block = n_queued < feed->max_queued ? dequeue_full(feed, n_queued == 0, &is_zero) : NULL;
         if (block) {
             if (!start_block(feed, block, is_zero)) return false;
         } else if (n_queued > 0) {
@@ -472,8 +482,8 @@ static void end_writing(struct feed *feed)
         pipeline_fail(p, why);
 }
 
-/* Reads the peak and the clipped samples of an output that the device encoded. Refuses an output that overflowed: the
- * engine has replaced such samples by 0, or the device has not. */
+/* Reads the peak and the clipped samples of an output that the device encoded. Refuses an output that overflowed:
+ * hc_process has replaced such samples by 0, or the device has not. */
 static void read_engine_counts(struct pipeline *p, hc_engine *engine)
 {
     hc_info info = {.size = sizeof info};
@@ -497,12 +507,11 @@ static bool pipeline_convolve(struct pipeline *p, hc_engine *engine, const struc
     struct feed feed = {.pipeline = p,
                         .engine = engine,
                         .renderer = renderer,
-                        .queue_depth = info->queue_depth,
+                        .has_queue = info->queue_depth > 0,
+                        .max_queued = info->queue_depth > 0 && is_on_device(info) ? info->queue_depth : 1,
                         .end = INT64_MAX,
                         .ins = ins,
                         .outs = outs};
-    if (info->queue_depth > p->n_blocks) feed.queue_depth = p->n_blocks;
-    if (info->queue_depth == 1) feed.queue_depth = 0; /* hc_process saves a copy */
     if (engine && p->range.skip > 0) hc_count_set(engine, p->range.skip, INT64_MAX);
     if (ins && outs)
         feed_all(&feed, progress);
@@ -526,7 +535,6 @@ bool pipeline_run(struct pipeline *p, hc_engine *engine, struct progress *progre
 bool pipeline_render(struct pipeline *p, const struct pipeline_renderer *renderer, struct progress *progress)
 {
     const hc_info info = {.block = renderer->block,
-                          .queue_depth = 1,
                           .in_samples = HC_PLANAR,
                           .out_samples = HC_PLANAR,
                           .backend = renderer->is_device ? "cuda" : "cpu"};

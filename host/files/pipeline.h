@@ -3,8 +3,9 @@
  *   a block    empty  ->  full  ->  queued in the engine  ->  done  ->  empty
  *   by the     readers     caller's thread (convolves)        writers
  *
- * Samples that a device decodes and encodes lie in the engine's own memory in the format of the file; no other stage
- * touches them. Several threads read a plain file on a disk, a block each. Several threads also write what a device
+ * The blocks of an engine for files lie in its memory: readers decode to where the engine reads, writers encode from
+ * where it writes. Samples that a device decodes and encodes lie there in the format of the file; no other stage touches
+ * them. An engine for live blocks and a renderer have blocks of the pipeline. Several threads read a plain file on a disk, a block each. Several threads also write what a device
  * computes, into the mapped pages of a plain file: write(2) locks the file, and a GPU is faster than one thread that
  * encodes or copies. All other files go through libsndfile, on one thread a side.
  */
@@ -39,7 +40,7 @@ struct pipeline {
     int n_readers, n_writers;
 
     int n_blocks, block;  /* block: frames */
-    bool raw_in, raw_out; /* samples in the engine's own memory, in the file's format */
+    bool raw_in, raw_out; /* samples in the engine's memory are in the file's format */
     bool may_map;         /* several threads write, if the output can be mapped */
     struct pipeline_block *blocks;
 
@@ -56,8 +57,8 @@ struct pipeline {
     double read_s, process_s, encode_s, write_s; /* busy seconds of a stage, all threads; read after pipeline_run */
 };
 
-/* The number of blocks that an engine should queue, for hc_config.queue_depth. */
-int pipeline_queue_depth(const struct sound_in *in, int n_out);
+/* The number of blocks that an engine should queue, for hc_config.queue_depth. n_taps: of the mask. */
+int pipeline_queue_depth(const struct sound_in *in, int n_out, int n_taps);
 
 /* Starts the first writer, which reserves the output's space on the disk. match: NULL, or it measures the input and
  * keeps the output; then the engine's samples must be HC_PLANAR on both sides. false: pipeline->why has the reason. */

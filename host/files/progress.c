@@ -15,7 +15,7 @@ struct progress_work progress_work_make(const hc_info *info, int n_channels_in, 
     struct progress_work work = {.n_in = n_in, .n_taps = n_taps, .end = n_in < 0 ? -1 : end, .out = 1};
     bool is_direct = strcmp(info->method, "direct") == 0;
     /* A GPU, and an engine for live blocks, do the same work for every frame. */
-    if (strcmp(info->backend, "cpu") != 0 || info->queue_depth != 1) return work;
+    if (strcmp(info->backend, "cpu") != 0 || info->queue_depth == 0) return work;
     double transform = is_direct ? 0 : 5 * log2(2.0 * info->partition);
     work.in = n_channels_in * (sample_flops + transform);
     work.out = n_channels_out * (sample_flops + transform) + (is_direct ? 2.0 * n_routes * n_taps : 0);

@@ -1,6 +1,5 @@
 #include "scene_file.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,10 +35,8 @@ static bool render(void *data, const float *const *in, float *const *out, int n,
 {
     struct scene_file *m = data;
     hc_render_job job;
-    for (int i = 0; i < m->stream.n_sources; i++) {
+    for (int i = 0; i < m->stream.n_sources; i++)
         memcpy(scene_file_stream_block(&m->stream, i), in[i], (size_t)n * sizeof *in[i]);
-        for (int k = 0; k < n; k++) m->non_finite += !isfinite(in[i][k]);
-    }
     if (!scene_file_stream_job(&m->stream, n, n, out, &job))
         return message_write(why, cap, "no memory for the steps of the path; use a larger --step");
     if (hc_render(m->renderer, &job, sizeof job, 1, why, cap) != HC_OK) return false;

@@ -11,8 +11,7 @@ struct scene_file {
     struct scene_file_stream stream;
     hc_renderer *renderer;
     char device[HC_DEVICE_CAP]; /* device of the renderer  */
-    int64_t n_frames;    /* input; below 0: unknown */
-    uint64_t non_finite; /* input samples that are not finite */
+    int64_t n_frames; /* input; below 0: unknown */
 };
 
 /* Loads the bank and the path. seed: for a random path. n_frames: length of the input; below 0: unknown. *moving is all

@@ -21,6 +21,7 @@ struct sound_in {
     int64_t n_frames;               /* -1: not known before the end */
     int64_t promised;               /* frames according to the header; 0 if the header cannot be trusted */
     int64_t read;                   /* frames read */
+    _Atomic uint64_t non_finite;    /* NaN and infinite samples that file_read replaced by 0 */
     struct sound_part inside;       /* position of the sound in another file, or its edited header; fd -1: neither */
     int64_t first, end;             /* sound_in_cut: the frames first ... end - 1 are read; else 0, INT64_MAX */
     bool is_pipe;                   /* a read may wait forever for another program */

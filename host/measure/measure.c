@@ -80,7 +80,8 @@ static bool compare_samples(struct sound_in *in, const struct sweep *s, bool *is
             both += x * y;
         }
     }
-    if (both > min_likeness * sqrt(written * read) && fabs(both / written - 1) < max_level) return true;
+    bool is_alike = both > min_likeness * sqrt(written * read) && fabs(both / written - 1) < max_level;
+    if (is_alike && in->non_finite == 0) return true;
     char name[64];
     if (is_unfit) *is_unfit = true;
     return is_unfit

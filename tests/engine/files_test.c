@@ -208,10 +208,11 @@ static void submit_and_collect_are_process(const char *backend)
     hc_config c = config_for("fft", 200000, 2, 3, 2); /* several partitions: the reset has spectra to forget */
     struct file_play s;
     c.n_routes = 6;
+    c.queue_depth = 3;
     file_play_open(&s, backend, &c, 3000000, 51);
     struct scene scene = player_scene(&s.p, s.routes, s.n_routes);
     int block = s.p.info.block, queue_depth = s.p.info.queue_depth, from[N + 1] = {0};
-    check(queue_depth >= 1, "queue depth %d", queue_depth);
+    check(queue_depth == 3, "queue depth %d", queue_depth);
     player_swap(&s.p, scene);
     for (int i = 0; i < N; i++) {
         int n = sizes[i] == 0 || sizes[i] > block ? block : sizes[i];

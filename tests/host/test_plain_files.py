@@ -1,12 +1,13 @@
 """Plain files: a device decodes and encodes their samples, and several threads read and write them. The output equals
 that of libsndfile, whatever the format, the length and the part that is written."""
 
+import os
 import subprocess
 
 import numpy as np
 import pytest
 import soundfile
-from conftest import HALOCONV, assert_close, convolve, haloconv, noise, peak_mb, read, write
+from conftest import HALOCONV, SAN, assert_close, convolve, haloconv, noise, peak_mb, read, write
 
 FORMATS = [("WAV", "PCM_16"), ("WAV", "PCM_24"), ("WAV", "PCM_32"), ("WAV", "FLOAT"), ("WAVEX", "PCM_24"),
            ("RF64", "PCM_16"), ("W64", "PCM_24"), ("AIFF", "PCM_16"), ("AIFF", "PCM_24"), ("AIFF", "PCM_32"),
@@ -116,6 +117,20 @@ def test_memory_does_not_grow_with_the_file(folder, backend):
                 file.write(block)
         peaks.append(peak_mb("convolve", "x.wav", "h.wav", "-o", "y.wav", "--backend", backend, "-q"))
     assert peaks[1] - peaks[0] < (mib[1] - mib[0]) / 2, f"{peaks} MiB for files of {mib} MiB"
+
+
+@pytest.mark.skipif(bool(SAN), reason="a sanitizer keeps freed memory")
+def test_each_block_uses_the_memory_of_an_earlier_one(folder):
+    """Memory that is taken anew is cleared by the system, page by page."""
+    faults, frames = [], [1 << 21, 1 << 24]  # 8 and 64 blocks
+    mask(2, taps=1)
+    for n in frames:
+        write("x.wav", np.zeros((n, 2), np.int16), subtype="PCM_16")
+        child = subprocess.Popen([HALOCONV, "convolve", "x.wav", "h.wav", "-o", "y.wav", "--backend", "cpu", "-q"])
+        _, status, usage = os.wait4(child.pid, 0)
+        assert status == 0
+        faults.append(usage.ru_minflt)
+    assert faults[1] - faults[0] < 128, f"{faults} page faults for files of {frames} frames"
 
 
 def test_a_full_disk_is_said(folder, backend):

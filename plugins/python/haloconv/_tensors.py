@@ -47,6 +47,16 @@ for _name, _result, _arguments in [
 _run, _DATA_BYTES = _lib.hc_tensor_plan_run, ctypes.sizeof(Data)
 
 
+class _Thread(threading.local):
+    """The text of an error; a run() that fails must not run again to get it, and a new buffer costs each run() time."""
+
+    def __init__(self):
+        self.why = _Why()
+
+
+_thread = _Thread()
+
+
 def check_mode(mode):
     if not isinstance(mode, str) or mode not in MODES:
         raise ValueError(f"mode {mode!r} is unknown; give full, same, valid or causal")
@@ -109,9 +119,10 @@ class Plan:
     def run(self, a, b, out, workspace, stream=None, lengths=None, index=None, offsets=None, c=None, out_h=None):
         """Run the operation: all but stream, a cudaStream_t or None, are addresses."""
         data = Data(_DATA_BYTES, a, b, out, lengths, workspace, self.bytes, stream, index, offsets, c, out_h)
-        if _run(self._pointer, data, None, 0):  # again, for the error text
-            why = _Why()
-            _check(_run(self._pointer, data, why, len(why)), why)
+        why = _thread.why
+        error = _run(self._pointer, data, why, len(why))
+        if error:
+            _check(error, why)
 
 
 def _rows(shape, strides, dense):

@@ -457,6 +457,28 @@ def test_jax_arrays_are_complete_when_the_call_returns(hc, runs, monkeypatch):
     close(y.a, exact(x.transpose(0, 2, 1), h, "causal"))
 
 
+# ---- errors ---------------------------------------------------------------------------------------------------------
+def test_an_operation_that_fails_runs_once(hc, monkeypatch):
+    """And its error's text is that of this run: a second one may fail differently, or succeed."""
+    from haloconv import _tensors
+    plan = _tensors.make_plan(_tensors.CONVOLVE, "causal", b"cpu", 1, ((50,), (1,)), ((9,), (1,)), None, (0, 0, 0))
+    codes, run = [], _tensors._run
+
+    def counted(*arguments):
+        codes.append(run(*arguments))
+        return codes[-1]
+
+    monkeypatch.setattr(_tensors, "_run", counted)
+    x, h = array((50,)), array((9,), 2)
+    with pytest.raises(hc.Error, match="out is NULL; pass a tensor"):
+        plan.run(x.ctypes.data, h.ctypes.data, None, None)
+    assert len(codes) == 1 and codes[0] < 0
+    y = np.zeros_like(x)
+    plan.run(x.ctypes.data, h.ctypes.data, y.ctypes.data, None)
+    assert codes[1:] == [0]
+    close(y, exact(x, h, "causal"))
+
+
 # ---- the libraries themselves, on a machine with a GPU --------------------------------------------------------------
 GPU_ARRAYS = [(array((3, 2, 5000)), array((2, 700), 2)), (array((2, 3, 4, 500)), array((2, 1, 4, 90), 2)),
               (array((4, 500)), array((5, 2, 3, 4, 90), 2))]

@@ -4,6 +4,7 @@ import ctypes
 import os
 import pathlib
 import sys
+import threading
 from typing import List, Tuple
 
 import numpy as np
@@ -136,9 +137,19 @@ for _name, _result, _arguments in [
     getattr(_lib, _name).restype, getattr(_lib, _name).argtypes = _result, _arguments
 
 
+class _ErrorText(threading.local):
+    """The place of a thread for an error text: a new one for each call costs a short call time."""
+
+    def __init__(self):
+        self.why = ctypes.create_string_buffer(512)
+
+
+_error_text = _ErrorText()
+
+
 def _ask_library(function, *arguments):
     """Call a function of the library whose last arguments are the place for an error text and its size."""
-    why = ctypes.create_string_buffer(512)
+    why = _error_text.why
     code = function(*arguments, why, len(why))
     if code < 0:
         raise Error(code, why.value.decode(errors="replace"))

@@ -117,8 +117,7 @@ class Plan:
     def run(self, a, b, out, workspace, stream=None, lengths=None, index=None, offsets=None, c=None, out_h=None):
         """Run the operation: all but stream, a cudaStream_t or None, are addresses."""
         data = Data(_DATA_BYTES, a, b, out, lengths, workspace, self.bytes, stream, index, offsets, c, out_h)
-        if _run(self._pointer, data, None, 0):  # again, for the error text
-            _ask_library(_run, self._pointer, data)
+        _ask_library(_run, self._pointer, data)
 
 
 def _rows(shape, strides, dense):

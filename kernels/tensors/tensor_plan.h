@@ -1,10 +1,70 @@
-/* plan_sizes - sizes and times for both kinds of plan (tensors_cuda.cu, long_plan.cu). */
-#ifndef HALOCONV_PLAN_SIZES_H
-#define HALOCONV_PLAN_SIZES_H
+/* tensor_plan - the plan of an operation with tensors on a GPU, and the three ways to compute it.
+ *
+ *   fused      one kernel computes a window; its transforms stay in registers              fused_way.cu
+ *   steps      windows of long filters, in three steps through device memory               long_plan.cu, long_rows.cu
+ *   two rows   one kernel computes a window as two rows of 2^LOG_OF_TWO_ROWS points        the same files
+ *
+ * tensors_cuda.cu chooses the way and the size of the windows that take the fewest cycles.
+ */
+#ifndef HALOCONV_TENSOR_PLAN_H
+#define HALOCONV_TENSOR_PLAN_H
 
 #include "dsp/base/order.h"
 #include "dsp/device/tensor_backend.h"
-#include "fused_kernels.h"
+#include "long_kernels.h"
+
+struct tensor_plan {
+    const struct tensor_way *way; /* NULL: none computes this call                                                   */
+    const struct fused_device *device;
+    int log2_n;              /* a window has 2N points, N = 2^log2_n                                                 */
+    bool is_single;          /* one window computes a row, and its wrapped part is 0 or not needed                   */
+    int64_t hop, n_windows;
+    int n_groups;            /* filters of a chunk                                                                   */
+    bool by_bank;            /* with an index: a spectrum for each filter of the bank, not for each that rows use    */
+    int64_t n_bank;          /* filters of a chunk of the bank                                                       */
+    size_t partial, sums;    /* bytes of the workspace's partial sums, and of the sums of a chunk of the bank, if
+                                several launches add up to 16 bits                                                   */
+    size_t bytes;            /* bytes of the workspace                                                               */
+    double cycles;           /* estimated                                                                            */
+
+    /* fused */
+    bool is_one_launch;      /* each window's kernel transforms its filter, too: no workspace                        */
+    int n_slices;            /* slices of the gradient of h                                                          */
+    size_t stash;            /* bytes                                                                                */
+    double in_chunks;        /* HC_GRADIENTS: cycles of the chunks one after the other; INFINITY: the workspace would
+                                be too large, or each chunk of the bank would compute gx again                       */
+
+    /* steps, two rows */
+    struct long_size size;
+    int64_t taps;            /* taps of a part: filters (or lags) are cut into parts whose results are added         */
+    int n_units;             /* windows that the workspace of steps holds                                            */
+    int64_t n_partial;       /* gradients of a bank: filters of `partial`, one for each group of rows; else 0        */
+    bool is_summed;          /* steps, gradient h: launches for a filter add in the workspace, to round 16 bits once */
+    int of_step, n_stash, n_kept; /* two rows: of long_gradient_two_rows                                             */
+    size_t kept;             /* two rows: bytes of the first rows' results; 0: not needed                            */
+};
+
+struct tensor_way {
+    int log2_min, log2_max;  /* log2_n of its windows */
+    /* Cuts the rows into windows of 2^log2_n; false: this way does not compute the call with them. */
+    bool (*fits)(const struct tensor_call *c, struct tensor_plan *plan);
+    /* Cuts the workspace; false: the limit is too low. */
+    bool (*memory)(const struct tensor_call *c, struct tensor_plan *plan);
+    double (*cycles)(const struct tensor_call *c, const struct tensor_plan *plan);
+    /* Runs a chunk. The call's device is the current device. */
+    int (*run)(const struct tensor_call *c, const hc_tensor_data *d, const struct tensor_plan *plan,
+               const struct fused_groups *groups, struct reason *why);
+};
+
+extern const struct tensor_way fused_way, steps_way, two_rows_way;
+int long_steps_run(const struct tensor_call *c, const hc_tensor_data *d, const struct tensor_plan *plan,
+                   const struct fused_groups *groups, struct reason *why);
+int long_two_rows_run(const struct tensor_call *c, const hc_tensor_data *d, const struct tensor_plan *plan,
+                      const struct fused_groups *groups, struct reason *why);
+
+/* Computes the gradient of a bank, alone or with that of x, by steps or two rows. */
+int long_bank_run(const struct tensor_call *c, const hc_tensor_data *d, const struct tensor_plan *plan,
+                  struct reason *why);
 
 /* Tests lower this, for short filters: bytes. */
 #ifndef BANK_UP_TO

@@ -15,7 +15,6 @@
 #include "dsp/base/await.h"
 #include "dsp/base/denormals.h"
 #include "dsp/base/fork_safety.h"
-#include "dsp/device/outputs.h"
 #include "dsp/scene/scene.h"
 #include "engine_state.h"
 

@@ -3,7 +3,6 @@
 #include "backends.h"
 #include "dsp/base/await.h"
 #include "dsp/device/delayed_tail.h"
-#include "dsp/device/outputs.h"
 #include "dsp/device/scene_backend.h"
 
 #include <limits.h>

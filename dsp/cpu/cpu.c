@@ -18,15 +18,14 @@
  */
 #include "cpu_costs.h"
 #include "dsp/device/backend.h"
-#include "dsp/fft/fft.h"
-#include "dsp/device/scene_render_backend.h"
 #include "dsp/device/scene_backend.h"
+#include "dsp/device/scene_render_backend.h"
 #include "dsp/device/tensor_backend.h"
+#include "dsp/fft/fft.h"
 
 #include "dsp/base/memory.h"
-#include "dsp/device/outputs.h"
-#include "mask_partitions.h"
 #include "dsp/base/processors.h"
+#include "mask_partitions.h"
 #include "simd.h"
 #include "tail_levels.h"
 

@@ -15,13 +15,12 @@
  * that is not a whole number of blocks, the last block is padded with zeros for its transform, and is transformed again
  * when the missing frames come: correct, but slow in small calls. A direct plan runs in the time domain, in slices.
  */
+#include "cpu_costs.h"
 #include "dsp/base/memory.h"
 #include "dsp/base/thread_pool.h"
 #include "dsp/device/backend.h"
-#include "dsp/device/outputs.h"
-#include "cpu_costs.h"
-#include "offline.h"
 #include "mask_partitions.h"
+#include "offline.h"
 #include "simd.h"
 
 #include <stdint.h>

@@ -212,6 +212,17 @@ void io_buffer_free(const struct backend *backend, void *state, struct io_buffer
 int io_buffer_play(const struct backend *backend, void *state, struct io_buffer *buffer, int n, const struct fade *fade,
                    struct reason *why);
 
+/* ---- the rows of a call's outputs, and a second set of rows for the mask that fades out ---- */
+
+/* Allocates rows and their memory: [n_out][block]. NULL: no memory. [setup] */
+float **outputs_open(int n_out, int block);
+void outputs_close(float **rows);
+
+/* Sets frames [at, at + n) of all rows to 0. [rt] */
+void outputs_silence(float *const *rows, int n_out, int at, int n);
+/* Crossfades in place from `from`, the output of the mask that fades out, to rows[n_out][n]. [rt] */
+void outputs_crossfade(float *const *rows, float *const *from, int n_out, int n, const struct fade *fade);
+
 #ifdef __cplusplus
 }
 #endif

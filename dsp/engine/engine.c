@@ -16,7 +16,6 @@
 #include "dsp/base/denormals.h"
 #include "dsp/base/fork_safety.h"
 #include "dsp/base/order.h"
-#include "dsp/device/outputs.h"
 #include "dsp/scene/scene.h"
 #include "engine_state.h"
 

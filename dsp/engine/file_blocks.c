@@ -1,6 +1,5 @@
 /* file_blocks - blocks of files: hc_submit and hc_collect, with several blocks queued on a device. */
 #include "dsp/base/denormals.h"
-#include "dsp/device/outputs.h"
 #include "engine_state.h"
 #include "haloconv_files.h"
 

@@ -4,9 +4,9 @@
 #include "check.h"
 #include "dsp/cpu/mask_partitions.h"
 #include "dsp/cpu/tail_levels.h"
-#include "dsp/device/outputs.h"
+#include "dsp/device/backend.h"
 #include "dsp/device/plan.h"
-#include "dsp/engine/routes.h"
+#include "dsp/engine/masks.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
-/* routes - checks the routes that a caller gives for a mask, adds up those of each pair of input and output, and makes
- * the mask's matrix (struct matrix of backend.h). Also makes matrices of noise.
+/* masks - the matrix of a mask (struct matrix of backend.h): checks the routes that a caller gives, and adds up those of
+ * each pair of input and output. Also makes matrices of noise.
  *
  * Both calls check their arguments. They fail with HC_EINVAL or HC_ENOMEM, and the matrix is then empty. [setup]
  */
-#ifndef HALOCONV_ROUTES_H
-#define HALOCONV_ROUTES_H
+#ifndef HALOCONV_MASKS_H
+#define HALOCONV_MASKS_H
 
 #include "dsp/device/backend.h"
 

@@ -62,7 +62,8 @@ static bool camilladsp_has_budget(struct reading *r, int64_t n_steps)
 {
     r->d->n_steps += n_steps;
     if (r->d->n_steps <= MAX_STEPS) return true;
-    REFUSE(r, "the lists and recursions of all filters are too long; use files for them, or fewer filters");
+    REFUSE(r, "the lists and recursions of all filters need more than %d steps; read them from files, or use fewer filters",
+           MAX_STEPS);
     return false;
 }
 

@@ -477,8 +477,8 @@ static bool standby_acquire(struct failover *f)
     double share = fmin((double)atomic_load(&f->cpu_share), f->standby_share);
     if (!standby_lock(f, share)) return false;
     standby_forget(f);
-    double blocks =
-        fmin(CATCH_UP_BLOCKS, fmax(1, 1 / share - 1)); /* the backlog and this block need one block's time */
+    /* Blocks that can be caught up in the time of one block, beside the block that is due. */
+    double blocks = fmin(CATCH_UP_BLOCKS, fmax(1, 1 / share - 1));
     if (!f->has_no_deadline && (double)(now - r->at) > blocks * f->config.block) {
         atomic_flag_clear_explicit(&f->lock, memory_order_release);
         return false;

@@ -11,7 +11,7 @@
 
 static const double SILENT_S = 10;  /* time without a callback after which a card is gone */
 enum { OPEN_S = 20, CLOSE_S = 2 };  /* a call of the library that lasts longer is stuck */
-static const double SETTLE_S = 0.2; /* meanwhile JACK orders its clients, and a card reaches its regular cycle */
+static const double SETTLE_S = 0.2; /* until JACK has ordered its clients, and a card has its regular cycle */
 static const long POLL_NS = 10000000;
 
 /* ---- callbacks --------------------------------------------------------------------------------- */

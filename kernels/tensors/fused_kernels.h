@@ -32,7 +32,7 @@ struct fused_groups {         /* the rows of a batch, sorted by the filter that 
     int64_t n_filters;        /* with an index */
     const int64_t *offsets;   /* [batch + 1]: the items are packed sequences, with these first frames; or NULL */
     int64_t packed;           /* frames of all sequences of x */
-    int64_t gap;              /* fused_rows.gap of the rows that are cut into windows */
+    int64_t gap;              /* packed sequences: frames of each beyond those of x, in the rows cut into windows */
     int64_t first_filter;     /* with an index: the filter that is number 0 of this launch */
 };
 

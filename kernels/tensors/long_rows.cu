@@ -203,7 +203,7 @@ static struct long_lags long_lags_of(const struct tensor_call *c, const struct t
                                      const struct fused_groups *groups, int64_t lag)
 {
     struct fused_groups of_gh = *groups;
-    of_gh.index = of_gh.offsets = NULL; /* gh has a filter for each group, with all taps */
+    of_gh.index = of_gh.offsets = NULL; /* gh has one filter for each group, with all its taps */
     if (plan->n_partial > 0) of_gh.first %= (int)plan->n_partial;
     struct long_lags w = {long_units_of(groups, &c->x, plan), long_units_of(groups, &c->y, plan),
                           filters_of(&of_gh, c, plan, lag)};

@@ -423,7 +423,7 @@ BOMBS = {
     "lists": ("filters:\n  f: {type: Conv, parameters: {type: Values, values: &v [%s]}}\n" % ", ".join("0" * 8192) +
               "".join(f"  f{i}: {{type: Conv, parameters: {{type: Values, values: *v}}}}\n" for i in range(1024)) +
               "pipeline: [{type: Filter, channels: [], names: [f, %s]}]\n" % ", ".join(f"f{i}" for i in range(1024)),
-              "filter f1023: the lists and recursions of all filters are too long"),
+              "filter f1023: the lists and recursions of all filters need more than 67108864 steps"),
     "brackets": ("x: " + "[" * 50000, "nested brackets"),
     "anchors": ("x: [" + ", ".join(f"&a{i} 1" for i in range(1025)) + "]\n", "1024 anchors"),
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RATE = 48000, CAP = (SANITIZED ? 30 : 5) * RATE };
+enum { RATE = 48000, CAP = (SANITIZED ? 60 : 5) * RATE };
 
 /* A stereo plugin in a host that renders, with this kind of worker. */
 static struct recording open_recording(enum lv2_host_worker worker, struct lv2_host **host)

@@ -1,6 +1,7 @@
 /* correction - filters that bring the measured responses of loudspeakers in a room to a target.
  *
- *   responses --> windows that shorten as the frequency rises --> level --> mean of the positions --> smoothing
+ *   responses --> windows that shorten as the frequency rises --> level of the windows, matched to that of the whole
+ *             response --> mean of the positions --> smoothing
  *             --> target - response, limited --> filter of minimum, linear or mixed phase
  *
  * All gains in dB are relative to the measured level, which is the mean over the logarithm of the frequency.

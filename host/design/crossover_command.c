@@ -3,7 +3,7 @@
 #include "dsp/base/number.h"
 #include "host/commands.h"
 #include "host/files/sound_format.h"
-#include "host/files/part_file.h"
+#include "host/files/text_out.h"
 #include "host/json_print.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"

@@ -1,6 +1,6 @@
 #include "configuration_write.h"
 
-#include "host/files/part_file.h"
+#include "host/files/text_out.h"
 #include "host/message.h"
 #include "mask_write.h"
 

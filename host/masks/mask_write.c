@@ -3,7 +3,7 @@
 #include "host/files/file_convolution.h"
 #include "host/files/files_read.h"
 #include "host/files/sound_format.h"
-#include "host/files/part_file.h"
+#include "host/files/text_out.h"
 #include "host/message.h"
 #include "host/option.h"
 

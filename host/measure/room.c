@@ -4,7 +4,7 @@
 #include "host/commands.h"
 #include "host/design/calibration.h"
 #include "host/design/correction_report.h"
-#include "host/files/part_file.h"
+#include "host/files/text_out.h"
 #include "host/masks/mask_write.h"
 #include "host/message.h"
 #include "host/option.h"

@@ -1,6 +1,6 @@
 #include "room_files.h"
 
-#include "host/files/part_file.h"
+#include "host/files/text_out.h"
 #include "host/line_reader.h"
 #include "host/live/session/preset.h"
 #include "host/message.h"

@@ -1,6 +1,6 @@
 #include "svg.h"
 
-#include "host/files/part_file.h"
+#include "host/files/text_out.h"
 #include "host/message.h"
 
 #include <math.h>

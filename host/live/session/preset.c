@@ -1,7 +1,7 @@
 #include "preset.h"
 
 #include "dsp/base/order.h"
-#include "host/files/part_file.h"
+#include "host/files/text_out.h"
 #include "host/line_reader.h"
 #include "host/mask_argument.h"
 #include "host/message.h"

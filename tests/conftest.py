@@ -127,6 +127,9 @@ class ForkServer:
         try:
             server = cls.of_now()
             return server.run(words, text, timeout) if server else None
+        except BaseException:  # its socket may have an answer that nobody has read
+            server.process.kill()
+            raise
         finally:
             cls.lock.release()
 
@@ -151,21 +154,24 @@ class ForkServer:
             while is_open:
                 ready = select.select(is_open, [], [], max(end - time.monotonic(), 0))[0]
                 if not ready:
-                    os.kill(int.from_bytes(pid, sys.byteorder), signal.SIGKILL)
-                    self.socket.recv(4)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int.from_bytes(pid, sys.byteorder), signal.SIGKILL)
                     raise subprocess.TimeoutExpired(words, timeout)
                 for ours in ready:
                     read[ours].append(os.read(ours, 1 << 16))
                     if not read[ours][-1]:
                         is_open.remove(ours)
-            status = int.from_bytes(self.socket.recv(4), sys.byteorder)
+            self.socket.settimeout(max(end - time.monotonic(), 1))
+            status = self.socket.recv(4)
+            assert len(status) == 4, "the fork server has ended"
+            self.socket.settimeout(None)
         finally:
             for ours in read:
                 os.close(ours)
         out = [b"".join(parts) for parts in read.values()]
         if text:
             out = [io.TextIOWrapper(io.BytesIO(said)).read() for said in out]
-        return subprocess.CompletedProcess(words, os.waitstatus_to_exitcode(status), *out)
+        return subprocess.CompletedProcess(words, os.waitstatus_to_exitcode(int.from_bytes(status, sys.byteorder)), *out)
 
 
 def haloconv(*args, **kwargs):

@@ -3,7 +3,7 @@
  *
  *   answers_next       any thread        the number of a new request
  *   answers_put        a worker          the result of a request; a request that a later one replaces gets none
- *   answers_publish    a worker          from now on answers_get returns all results before
+ *   answers_publish    a worker          makes all results that were put so far readable
  */
 #ifndef HALOCONV_ANSWERS_H
 #define HALOCONV_ANSWERS_H
@@ -18,7 +18,7 @@ enum answer {
     ANSWER_PENDING,
     ANSWER_GOOD,
     ANSWER_FAILED,
-    ANSWER_REPLACED /* by a later request; or the answer is older than the last ANSWERS_KEPT */
+    ANSWER_REPLACED /* a later request took its place, or ANSWERS_KEPT later ones have overwritten its answer */
 };
 
 struct answers {
@@ -42,7 +42,7 @@ uint64_t answers_next(struct answers *answers); /* [rt] */
 void answers_put(struct answers *answers, uint64_t number, int error, const char *why);
 void answers_publish(struct answers *answers);
 
-/* Returns the answer to a request, after a failure with its reason. */
+/* Returns the answer to a request, after a failure with its reason. number 0, no request: ANSWER_GOOD. */
 enum answer answers_get(struct answers *answers, uint64_t number, char why[ANSWER_CAP]);
 
 #endif

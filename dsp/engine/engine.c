@@ -421,8 +421,8 @@ int engine_process_clean(hc_engine *e, const float *const *in, float *const *out
         is_late = !play_on_device(e, in, out, n, call_us, until_us);
     } else if (is_here) {
         struct rows rows = {in, out, until_us};
-        is_late = engine_play(e, NULL, &rows, n) ==
-                  HC_LATE; /* if late, `out` has the head of "hybrid", and of a resident engine silence */
+        /* If late, `out` has the head of "hybrid", and of a resident engine silence. */
+        is_late = engine_play(e, NULL, &rows, n) == HC_LATE;
     }
     bool lost = engine_is_lost(e);
     if (lost || (e->queue && is_late)) outputs_silence(out, e->config.n_out, 0, n);

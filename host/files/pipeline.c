@@ -12,9 +12,9 @@
 #include <string.h>
 
 enum {
-    BLOCK_FLOATS = 1 << 19, /* a block of an engine for files has as many samples, or up to twice as many */
+    BLOCK_FLOATS = 1 << 19, /* a block of an engine for files has 2^19 to 2^20 samples */
     RING_BYTES = 8 << 20,   /* bytes of a side's blocks of the pipeline: they stay in the cache */
-    MIN_BLOCKS = 3,         /* as for RING_BYTES; an engine for files has hc_info.queue_depth blocks */
+    MIN_BLOCKS = 3,         /* of the pipeline's own ring; an engine for files has hc_info.queue_depth blocks */
     MAX_BLOCKS = 32,
     ALIGNMENT = 64,
 };

@@ -267,7 +267,7 @@ int main(int argc, char **argv)
         main_print_man(argc > 2 ? argv[2] : NULL);
         return flushed(0);
     }
-    if (strcmp(argv[1], "--_devices") == 0) return audio_devices_ask();
+    if (strcmp(argv[1], "--_devices") == 0) _exit(audio_devices_ask()); /* what the libraries do at exit may wait */
     if (strcmp(argv[1], "--_completion") == 0) return flushed(main_print_completion());
     const struct command *command = command_find(argc, argv, &n_words);
     if (!command && strcmp(argv[1], "bench") == 0) return bench(argc, argv);

@@ -94,7 +94,7 @@ struct long_counts {
     int64_t window_bytes;
     int64_t filters;        /* max. filters of a launch */
     bool by_bank;           /* they are those of the bank */
-    bool is_shared;         /* one launch may have the windows of all filters */
+    bool is_shared;         /* windows are not grouped by filter: a launch may mix those of all filters */
     int64_t units_of_group; /* windows of a filter; is_shared: of all filters, too */
     bool is_rounded;        /* the results become 16 bits */
     size_t limit;

@@ -48,7 +48,7 @@ struct tensor_way {
     int log2_min, log2_max;  /* log2_n of its windows */
     /* Cuts the rows into windows of 2^log2_n; false: this way does not compute the call with them. */
     bool (*fits)(const struct tensor_call *c, struct tensor_plan *plan);
-    /* Cuts the workspace; false: the limit is too low. */
+    /* Cuts the workspace; false: the limit is too low. Fused kernels take what one filter needs, whatever the limit. */
     bool (*memory)(const struct tensor_call *c, struct tensor_plan *plan);
     double (*cycles)(const struct tensor_call *c, const struct tensor_plan *plan);
     /* Runs a chunk. The call's device is the current device. */

@@ -69,7 +69,7 @@ static double cycles_beside(const struct tensor_call *c, const struct tensor_pla
     return plan->cycles * (is_late ? steps_factor : 1);
 }
 
-/* Finds the fastest plan; best->way is NULL if none fits the device and c->limit. */
+/* Finds the fastest plan; best->way is NULL if no way computes the call on this device. */
 static void way_choose(const struct tensor_call *c, const struct fused_device *device, struct tensor_plan *best)
 {
     *best = tensor_plan{};

@@ -81,7 +81,7 @@ struct core {
     pthread_mutex_t lock;                 /* never held while the host or hc_live_work is called. Under it: */
     char masks[N_SIDES][CORE_PATH_BYTES]; /* of the session */
     bool must_load;                       /* the mask of the side that plays was restored, or `live` is new */
-    bool must_keep;                       /* `keeps` may have to change, or the masks that it is about */
+    bool must_keep;                       /* the masks have changed since hc_live_keep was called  */
     uint64_t restored_number;             /* of the request for the masks that were restored last */
     char status[CORE_STATUS_BYTES];       /* core_get_status */
     char engine[96];                      /* core_get_meters */
@@ -222,6 +222,7 @@ static void core_read_requests(struct core *c, struct request *chosen, struct re
     mailbox_remove(&c->requests, c->side, chosen);
     mailbox_remove(&c->requests, !c->side, other);
     if (chosen->number < c->restored_number) chosen->path[0] = '\0'; /* of the session before, and put late */
+    if (other->number < c->restored_number) other->path[0] = '\0';
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -242,16 +243,18 @@ static void core_store_mask(struct core *c, int side, const char *path)
     snprintf(c->masks[side], sizeof c->masks[side], "%s", path);
 }
 
-/* Makes a mask that of the side that does not play, unless its file cannot be read. A session may be restored meanwhile:
- * its masks stay. */
-static int store_other(struct core *c, const struct request *other, char *why, size_t cap)
+/* Makes a mask that of the side that does not play, unless its file cannot be read, and answers the request. If a session
+ * was restored meanwhile, its masks stay, and the request has no answer. */
+static void store_other(struct core *c, const struct request *other)
 {
-    int error = core_check_file(c, other->path, why, cap);
+    char why[ANSWER_CAP] = "";
+    int error = core_check_file(c, other->path, why, sizeof why);
     if (error) core_report(c, HC_LIVE_ERROR, why);
     pthread_mutex_lock(&c->lock);
-    if (!error && other->number > c->restored_number) core_store_mask(c, !c->side, other->path);
+    bool is_current = other->number > c->restored_number;
+    if (!error && is_current) core_store_mask(c, !c->side, other->path);
     pthread_mutex_unlock(&c->lock);
-    return error;
+    if (is_current) answers_put(&c->answers, other->number, error, why);
 }
 
 /* Loads a mask, and does what was requested of `live`. wanted: a mask of the session, or NULL. chosen: a mask that is the
@@ -267,7 +270,7 @@ static bool work_once(struct core *c, const struct request *wanted, const struct
     int error = loads ? hc_live_load(c->live, loads->path, loads->number) : hc_live_work(c->live);
     hc_live_mask(c->live, playing, sizeof playing);
     pthread_mutex_lock(&c->lock);
-    if (!error && chosen && chosen->number > c->restored_number && strcmp(chosen->path, playing) == 0)
+    if (chosen && chosen->number > c->restored_number && strcmp(chosen->path, playing) == 0)
         core_store_mask(c, c->side, playing);
     bool is_other = strcmp(core_mask_of(c, c->side), playing) != 0;
     pthread_mutex_unlock(&c->lock);
@@ -297,16 +300,14 @@ static bool work_once(struct core *c, const struct request *wanted, const struct
 static bool core_do_work(struct core *c, bool loads)
 {
     struct request request = {0}, other;
-    char why[CORE_STATUS_BYTES] = "";
     pthread_mutex_lock(&c->working);
     atomic_store(&c->is_working, true);
     /* A step of its own: the switch stands even if the chosen file cannot be loaded. */
     bool is_news = switch_side(c, loads, &request) && work_once(c, &request, NULL);
     if (atomic_exchange(&c->is_requested, false)) is_news = true;
     core_read_requests(c, &request, &other);
-    int other_error = other.path[0] ? store_other(c, &other, why, sizeof why) : HC_OK;
+    if (other.path[0]) store_other(c, &other);
     if (work_once(c, NULL, request.path[0] ? &request : NULL)) is_news = true;
-    if (other.path[0]) answers_put(&c->answers, other.number, other_error, why);
     answers_publish(&c->answers); /* the session has the masks */
     atomic_store(&c->is_working, false);
     pthread_mutex_unlock(&c->working);
@@ -747,6 +748,9 @@ bool core_activate(struct core *c)
     apply_controls(c); /* the backend of a state is there with the mask */
     if (loads || (c->host.worker == CORE_NO_WORKER && core_has_work(c))) core_do_work(c, true);
     c->is_active = true;
+    pthread_mutex_lock(&c->lock);
+    if (c->must_load) atomic_store(&c->is_requested, true); /* restored while the core was not active yet */
+    pthread_mutex_unlock(&c->lock);
     wake_loader(c);
     return loads;
 }

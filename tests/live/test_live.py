@@ -994,7 +994,7 @@ def test_the_callback_neither_allocates_nor_locks_nor_calls_the_kernel(run, plan
 def test_it_builds_and_says_so_without_the_libraries(folder):
     """jack, pipewire, portaudio and osc without their libraries compile clean and answer what to install."""
     silent = ["devices/audio_device_choice", "devices/portaudio_device", "remotes/nsm", "servers/jack_server",
-              *(f"servers/pipewire_{part}" for part in ["channels", "client", "cycle", "graph", "stream"])]
+              *(f"servers/pipewire_{part}" for part in ["channels", "client", "graph", "stream"])]
     spoken = ["devices/async_resampler", "devices/portaudio", "remotes/alsa_midi", "remotes/osc", "servers/jack", "servers/pipewire"]
     silent, spoken = ([f"live/{name}" for name in names] for names in (silent, spoken))
     for name in [*silent, *spoken, "panel/panel", "measure/take_jack", "measure/take_portaudio"]:

@@ -740,7 +740,10 @@ static void presets_load_mask_and_gains(const struct plugin_driver *driver, cons
                          predelay_ms = (double)preset->values[2];
             struct recording r = recording_open_stereo(driver, 30000);
             const bool is_own = strcmp(preset->file, r.p->variant->mask) == 0; /* VST3 does not load it again */
-            if (!preset_fits(preset, r.p->variant)) continue;
+            if (!preset_fits(preset, r.p->variant)) {
+                recording_close(&r);
+                continue;
+            }
             if (!is_active) plugin_deactivate(r.p);
             driver->choose_preset(r.p, preset);
             if (!is_active) plugin_activate(r.p, RATE, 256);

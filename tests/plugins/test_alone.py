@@ -13,7 +13,7 @@ from conftest import BUILD
 def alone(folder):
     """Starts a test of a test program with a copy of the plugin and an empty home."""
     def start(standard, test="every_plugin_plays_its_mask"):
-        plugin, program = BUILD / f"haloconv.{standard}", BUILD / f"tests/{standard}_test"
+        plugin, program = BUILD / f"haloconv.{standard}", BUILD / "tests/plugin_promises_test"
         if not plugin.exists() or not program.exists() or not (BUILD / "masks.tar").exists():
             pytest.skip(f"no plugin of {standard} in the build, or PLUGIN_MASKS=0")
         copy = folder / "plugins" / plugin.name
@@ -21,7 +21,7 @@ def alone(folder):
             (folder / "home").mkdir()
             copy.parent.mkdir()
             (shutil.copytree if plugin.is_dir() else shutil.copy)(plugin, copy)
-        env = {**os.environ, "HOME": str(folder / "home"), "HC_TEST_NAME": test, "BUILD": str(BUILD),
+        env = {**os.environ, "HOME": str(folder / "home"), "HC_TEST_NAME": f"{standard}_{test}", "BUILD": str(BUILD),
                f"{standard.upper()}_PLUGIN": str(copy)}
         return subprocess.Popen([program], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                                 stderr=subprocess.STDOUT)

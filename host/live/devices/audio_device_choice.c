@@ -15,7 +15,7 @@
 #endif
 
 #ifdef HC_WITH_PORTAUDIO
-enum { LIST_FD = 3 }; /* of the child: its standard output is the libraries' */
+enum { LIST_FD = 3 }; /* of the child */
 static bool program_answers;
 
 int audio_devices_ask(void)
@@ -43,7 +43,7 @@ json_t *audio_devices_list(void)
     pid_t child = fork();
     if (child == 0) {
         int null = open("/dev/null", O_WRONLY);
-        if (null >= 0) dup2(null, STDERR_FILENO);
+        if (null >= 0) dup2(null, STDOUT_FILENO), dup2(null, STDERR_FILENO);
         dup2(ends[1], LIST_FD);
         if (program_answers) execl("/proc/self/exe", "haloconv", "--_devices", NULL);
         _exit(audio_devices_ask()); /* a test's program, or no /proc: as a copy of this process */

@@ -81,12 +81,16 @@ static void *loader(void *arg)
 
 static void request(struct session *s, const hc_live_change *change)
 {
-    bool is_refused = hc_live_request(s->live, change) != HC_OK && message_limit_allows(&s->lines);
-    if (is_refused && change->mask)
-        message_error("%.200s: the path has 4096 bytes or more; use a shorter one", change->mask);
-    else if (is_refused)
-        message_error("%d Hz in blocks of %d frames cannot be played; choose another format", change->rate,
-                      change->block);
+    char why[ANSWER_CAP];
+    if (hc_live_request(s->live, change) != HC_OK) {
+        if (change->mask)
+            message_write(why, sizeof why, "%.200s: the path has 4096 bytes or more; use a shorter one", change->mask);
+        else
+            message_write(why, sizeof why, "%d Hz in blocks of %d frames cannot be played; choose another format",
+                          change->rate, change->block);
+        if (message_limit_allows(&s->lines)) message_error("%s", why);
+        if (change->number) answers_put(&s->answers, change->number, HC_EINVAL, why), answers_publish(&s->answers);
+    }
     sem_post(&s->wake);
 }
 

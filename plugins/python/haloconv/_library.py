@@ -152,7 +152,8 @@ def _ask_library(function, *arguments):
     why = _error_text.why
     code = function(*arguments, why, len(why))
     if code < 0:
-        raise Error(code, why.value.decode(errors="replace"))
+        text, why.value = why.value, b""
+        raise Error(code, text.decode(errors="replace"))
 
 
 def _open_handle(function, *arguments):

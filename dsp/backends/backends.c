@@ -82,7 +82,7 @@ static const struct backend *backend_for(const hc_config *c, const struct backen
 
 const struct backend *backend_cpu_for(const hc_config *c)
 {
-    return backend_for(c, backend_find("cpu"));
+    return backend_for(c, &backend_cpu);
 }
 
 /* ---- the rules of "auto": gpu_rules.h ---------------------------------------------------------------------------- */
@@ -281,7 +281,8 @@ int backend_choose(const hc_config *c, const struct backend **backend, int *devi
 
 const struct backend *backend_head(const struct backend *backend)
 {
-    return backend->head ? backend_find(backend->head) : backend;
+    const struct backend *head = backend->head ? backend_find(backend->head) : NULL;
+    return head ? head : backend;
 }
 
 int backend_head_device(const struct backend *backend, int device)

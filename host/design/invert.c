@@ -200,7 +200,7 @@ static int invert_make(void *settings, const hc_responses *mask, int rate)
     double *h = malloc(n * taps * sizeof *h);
     struct inversion_figures *figures = calloc(n, sizeof *figures);
     bool good = h && figures;
-    for (size_t ch = 0; good && ch < n; ch++)
+    for (size_t ch = 0; figures && good && ch < n; ch++)
         good = inversion_make(&s->inversion, mask->channel[ch], mask->n_frames, h + ch * taps, &figures[ch]);
     struct mask_out out = {s->mask.output, s->mask.format, rate, mask->n_channels, s->inversion.taps, h};
     if (!good)

@@ -17,7 +17,7 @@ static void point_add(struct trace *t, struct point point)
             t->capacity = capacity;
         }
     }
-    if (!t->failed) t->points[t->n++] = point;
+    if (t->points && t->n < t->capacity) t->points[t->n++] = point;
 }
 
 void trace_finish(struct trace *t)

@@ -49,6 +49,7 @@ static void the_last_answers_are_kept(const char *backend)
         answers_publish(&a);
     }
     reason[ANSWER_CAP - 1] = '\0';
+    check_answer(&a, 0, ANSWER_GOOD, ""); /* no request */
     for (uint64_t i = 1; i <= 40; i++) {
         bool is_kept = i > 40 - ANSWERS_KEPT;
         check_answer(&a, i, is_kept ? ANSWER_FAILED : ANSWER_REPLACED, is_kept ? reason : "");

@@ -192,7 +192,9 @@ static void a_refused_request_is_an_error_line(const char *backend)
     int terminal = dup(STDERR_FILENO);
     check(lines && terminal >= 0, "no file for the messages");
     dup2(fileno(lines), STDERR_FILENO);
-    session_request_mask(session, longest);
+    char answer[ANSWER_CAP];
+    uint64_t number = session_request_mask(session, longest);
+    check(session_answer(session, number, answer) == ANSWER_FAILED && strstr(answer, "4096 bytes"), "%s", answer);
     session_request_format(session, INT_MAX, BLOCK);
     dup2(terminal, STDERR_FILENO);
     close(terminal);

@@ -234,7 +234,7 @@ static void check_environment(void)
                            *at);
     }
     if (simd && strcmp(simd, "baseline") != 0 && strcmp(simd, "avx2") != 0 && strcmp(simd, "avx512") != 0)
-        message_always("warning: HALOCONV_SIMD: %.40s is no set of instructions; write baseline or avx2", simd);
+        message_always("warning: HALOCONV_SIMD: %.40s names no instruction set; write baseline or avx2", simd);
 }
 
 int main(int argc, char **argv)

@@ -89,7 +89,7 @@ static bool two_rows_fit(const struct tensor_call *c, struct tensor_plan *plan)
 
 /* ---- workspace --------------------------------------------------------------------------------------------------- */
 
-/* What the workspace is cut for. */
+/* The counts that decide the size of the workspace. */
 struct long_counts {
     int64_t window_bytes;
     int64_t filters;        /* max. filters of a launch */
@@ -220,7 +220,7 @@ static bool two_rows_memory(const struct tensor_call *c, struct tensor_plan *pla
 
 /* ---- cycles ------------------------------------------------------------------------------------------------------ */
 
-/* What the windows of a call cost. `split` and `join` each use 4 or 8 bytes of a point in device memory, and 8 of the
+/* Estimates the cycles of the windows of a call. `split` and `join` each use 4 or 8 bytes of a point in device memory, and 8 of the
  * scratch; the rows use 16 to 44 of the scratch, and compute for 1.05 or 1.6 cycles of a multiprocessor: a transform
  * and its inverse (fused_cycles). */
 struct long_costs {

@@ -1,5 +1,5 @@
 /* Preloaded into a dynamically linked program, this runs it many times for the cost of a fork: the loader and the
- * constructors of 25 libraries take most of the time of a short command, with a sanitizer five times as long.
+ * constructors of 25 libraries take more than half of the time of a short command, with a sanitizer five times as long.
  *
  * It stands before main() and reads requests from the socket FORK_SERVER_FD, one packet each, with the descriptors of
  * standard output and standard error:
@@ -20,13 +20,13 @@
 typedef int main_function(int argc, char **argv, char **envp);
 typedef int start_function(main_function *program, int argc, char **argv, void (*init)(void), void (*fini)(void),
                            void (*rtld_fini)(void), void *stack_end);
-enum { MOST_BYTES = 1 << 17, MOST_WORDS = 1 << 13 };
+enum { MAX_BYTES = 1 << 17, MAX_WORDS = 1 << 13 };
 
 int __libc_start_main(main_function *program, int argc, char **argv, void (*init)(void), void (*fini)(void),
                       void (*rtld_fini)(void), void *stack_end);
 static main_function *served;
-static char request[MOST_BYTES + 1];
-static char *words[MOST_WORDS + 2]; /* the arguments, NULL, the environment, NULL */
+static char request[MAX_BYTES + 1];
+static char *words[MAX_WORDS + 2]; /* the arguments, NULL, the environment, NULL */
 
 /* The bytes of a request, and its two descriptors; 0: the client has gone. */
 static size_t receive(int fd, int out[2])
@@ -35,7 +35,7 @@ static size_t receive(int fd, int out[2])
         struct cmsghdr header;
         char bytes[CMSG_SPACE(2 * sizeof(int))];
     } control;
-    struct iovec data = {request, MOST_BYTES};
+    struct iovec data = {request, MAX_BYTES};
     struct msghdr message = {
         .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     ssize_t n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
@@ -50,7 +50,7 @@ static int run(size_t n_bytes)
 {
     char *folder = request, *end = request + n_bytes, *at = folder + strlen(folder) + 1;
     int n_arguments = atoi(at), n = 0;
-    for (at += strlen(at) + 1; at < end && n < MOST_WORDS; at += strlen(at) + 1) {
+    for (at += strlen(at) + 1; at < end && n < MAX_WORDS; at += strlen(at) + 1) {
         if (n == n_arguments) n++; /* the NULL after the arguments */
         words[n++] = at;
     }

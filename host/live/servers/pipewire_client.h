@@ -11,7 +11,7 @@
 
 /* ---- cycles ----------------------------------------------------------------------------------- */
 
-/* What a session learns from the cycles of PipeWire's graph: rate, quantum, missing cycles, freewheel.
+/* The cycles of PipeWire's graph tell a session its rate, quantum, missing cycles and freewheel.
  */
 
 struct pipewire_cycle {
